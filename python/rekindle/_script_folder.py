@@ -32,6 +32,11 @@ def look_in(folder: str) -> None:
         sys.path.append(above)
 
 
+def folder_behind(script: str) -> str:
+    """The folder of a script; of a link, that of the script behind it, where `python link` finds modules."""
+    return os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)
+
+
 def folder_of_m() -> str:
     """Under `python -m folder.script`, the folder from which the script's name counts; otherwise "". Such a folder need
     not be a package.

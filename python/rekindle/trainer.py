@@ -31,7 +31,7 @@ from rekindle._process import (
     ignore_group_signals,
     private_descriptors,
 )
-from rekindle._script_folder import look_in, package_of
+from rekindle._script_folder import folder_behind, look_in, package_of
 
 _WORKERS_DESCRIPTORS = {3, 4}  # inherited: the socket to the worker, and its lifeline
 _NAME_DESCRIPTOR = 5  # inherited by a spare
@@ -56,6 +56,8 @@ def run_script(
 def _run_as_main(folder: str, script: str, arguments: list[str]) -> NoReturn:
     original = os.path.join(folder, os.path.basename(script))  # `script` may be a copy of it in the run directory
     sys.argv = [original, *arguments]
+    look_in(folder)
+    folder = folder_behind(original)
     look_in(folder)
     module = types.ModuleType("__main__")
     module.__file__ = original

@@ -103,6 +103,19 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=[torch.o
   EXPECT_GE(times_in(logs, "raise ValueError(\"seen\")  # in the copy"), 1U) << logs;
 }
 
+// Python looks for modules in the folder of the script behind the link, and __file__ is the link.
+TEST_F(Python, ScriptThatIsALink_FindsTheModulesBesideTheOneBehindIt) {
+  fs::create_directories(scratch_ / "shared");
+  script("shared/beside.py", "WIDTH = 3\n");
+  const std::string file =
+      script("shared/train.py", small("beside.WIDTH", "64",
+                                      "import os, beside\n"
+                                      "assert os.path.basename(__file__) == 'link.py'\n"));
+  fs::create_symlink(file, scratch_ / "link.py");
+  const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", scratch_ / "link.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+}
+
 // `python -m`: a script of a package, and one in a folder that is no package.
 TEST_F(Python, ScriptStartedByItsModule_FindsTheOthersOfItsPackage) {
   fs::create_directories(scratch_ / "outer/inner");
