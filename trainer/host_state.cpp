@@ -42,10 +42,12 @@ checkpoint::StateSpec spec_of_state(const StateLayout& layout, const UpdatePlan&
 }
 
 Error disagreement(const TensorPlace& place) {
+  const bool of_batch_norm = place.spec.name.ends_with("num_batches_tracked");
   return {ExitCode::kConfig,
           str("the micro-batches of a step give buffer ", place.spec.name, " (",
               checkpoint::name_of(place.spec.dtype), ") different values"),
-          "only float32 buffers can be averaged: a buffer of another type may only count"};
+          of_batch_norm ? "not every micro-batch calls this batch norm: set bn.num_batches_tracked = None"
+                        : "only float32 buffers can be averaged: a buffer of another type may only count"};
 }
 
 Result<std::unique_ptr<HostState>> HostState::make(const StateLayout& layout, const UpdateOptions& options) {

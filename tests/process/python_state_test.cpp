@@ -140,6 +140,32 @@ options["model"] = Net
   }
 }
 
+// As in a branch for some samples. Whether it is called is another matter in each micro-batch.
+TEST_F(PythonState, BatchNormThatNotEveryMicroBatchCalls_RefusedUnlessItDoesNotCount) {
+  const std::string lines = R"(
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.norm = nn.BatchNorm1d(4)
+    def forward(self, values):
+        return super().forward(self.norm(values) if values[0, 0] > 0 else values)
+options["model"] = Net
+)";
+  const Outcome refused = outcome_of("refused", 1, with(lines));
+  EXPECT_EQ(refused.exit_code, 70) << refused.out << refused.err;
+  EXPECT_THAT(refused.out + refused.err,
+              testing::HasSubstr("give buffer norm.num_batches_tracked (int64) different values: not every "
+                                 "micro-batch calls this batch norm: set bn.num_batches_tracked = None"));
+  const std::string train = with(lines + R"(
+def model():
+    made = Net()
+    made.norm.num_batches_tracked = None
+    return made
+options["model"] = model
+)");
+  EXPECT_EQ(bits("w2", 2, train), bits("w1", 1, train));
+}
+
 // After each micro-batch they are other tensors, and some are tensors that are also something else: the
 // hidden state is the first one again, and the weights before the update are the weights. A flag is no number
 // that could be averaged.
