@@ -40,8 +40,28 @@ def set_up(job: dict[str, Any]) -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
+_ELSEWHERE = {"torch", "numpy", "rekindle"}  # their versions are compared, or the build
+_OF_THE_MACHINE = {"sitecustomize", "usercustomize"}
+
+
+def _modules_outside(folder: str) -> list[str]:
+    """Files of imported modules that no installer has put there, such as those of an editable install or of PYTHONPATH,
+    and that are not in `folder`. In the order of their names: nodes may have them in different places.
+    """
+    of_python = os.path.dirname(os.__file__)
+    apart = (folder + os.sep, of_python + os.sep, os.path.realpath(of_python) + os.sep)
+    names: dict[str, str] = {}
+    for name, module in sorted(sys.modules.copy().items()):
+        file = getattr(module, "__file__", None) or ""
+        installed = not {"site-packages", "dist-packages"}.isdisjoint(file.split(os.sep))
+        known = name.partition(".")[0] in {"__main__", "__mp_main__"} | _ELSEWHERE | _OF_THE_MACHINE
+        if file.endswith(".py") and os.path.isfile(file) and not (known or installed or file.startswith(apart)):
+            names.setdefault(file, name)
+    return list(names)
+
+
 def _hash_of_script(script: str, folder: str) -> str:
-    """Of the script and its modules, those in its folder or package."""
+    """Of the script and its modules."""
     hasher = hashlib.sha256()
     folder = modules_folder(folder)
     modules = {
@@ -52,7 +72,8 @@ def _hash_of_script(script: str, folder: str) -> str:
         and module.__file__.endswith(".py")
         and "site-packages" not in module.__file__
     }
-    for path in [script, *sorted(modules)]:  # the script's path is that of the run, which may be moved
+    # The script's path is that of the run, which may be moved.
+    for path in [script, *sorted(modules), *_modules_outside(folder)]:
         with open(path, "rb") as file:
             hasher.update(file.read())
     return hasher.hexdigest()[:16]

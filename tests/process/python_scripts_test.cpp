@@ -64,6 +64,35 @@ TEST_F(Python, ModuleBesideTheScriptChangesBetweenTwoAttempts_WarnedOfOnceOrRefu
   EXPECT_EQ(times_in(changed.out, "the trainers have script "), 1U) << changed.out;
 }
 
+// As of an editable install. Nodes may have it in different places, and what is installed has a version.
+TEST_F(Python, ModuleOnPythonpathChangesBetweenTwoAttempts_WarnedOfOnceOrRefused) {
+  fs::create_directories(scratch_ / "scripts");
+  fs::create_directories(scratch_ / "here/own");
+  fs::create_directories(scratch_ / "site-packages");
+  const std::string train = script("scripts/train.py", small("own.WIDTH", "64", "import own, installed\n"));
+  script("here/own/__init__.py", "from own.width import WIDTH\n");
+  script("here/own/width.py", "WIDTH = 3\n");
+  script("site-packages/installed.py", "");
+  const auto go_on = [&](const std::string& place, const Arguments& more) {
+    ::setenv("PYTHONPATH",
+             str((scratch_ / place).string(), ":", (scratch_ / "site-packages").string()).c_str(), 1);
+    const Outcome outcome = run(Arguments{"local", "--run-dir", scratch_ / "run"} + more + Arguments{train});
+    ::unsetenv("PYTHONPATH");
+    return outcome;
+  };
+  ASSERT_EQ(go_on("here", {}).exit_code, 0);
+  fs::rename(scratch_ / "here", scratch_ / "there");
+  script("site-packages/installed.py", "# another version\n");
+  const Outcome same = go_on("there", {"--steps", "6", "--strict"});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  script("there/own/width.py", "WIDTH = 2 + 1\n");
+  const Outcome strict = go_on("there", {"--steps", "8", "--strict"});
+  EXPECT_EQ(strict.exit_code, 78) << strict.out << strict.err;
+  const Outcome changed = go_on("there", {"--steps", "8"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.out << changed.err;
+  EXPECT_EQ(times_in(changed.out, "the trainers have script "), 1U) << changed.out;
+}
+
 TEST_F(Python, ArgumentsOfTheScriptChangeBetweenTwoAttempts_WarnedOfOnceOrRefused) {
   const std::string train = script("train.py", small("3", "64"));
   const auto go_on = [&](const Arguments& more, const Arguments& of_script) {
