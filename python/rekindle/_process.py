@@ -60,8 +60,19 @@ def ignore_group_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def _terminal_signals_child() -> bool:
+    """Whether Ctrl-C reaches this process from its terminal, which signals all processes of its foreground group."""
+    try:
+        with open("/dev/tty", "rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:  # it has none
+        return False
+
+
 def run_program(command: list[str], environment: dict[str, str]) -> int:
     """Runs a program to its end, and passes on what is sent to this process alone. Ctrl-C reaches both from the terminal.
+    Without one, SIGINT may have been sent to the group, too, and a second one would end the run without saving: SIGTERM is
+    passed on in its place.
 
     Only the main thread can do so: in another one, signals have their usual effect. Returns what Popen.wait() returns.
     """
@@ -69,11 +80,11 @@ def run_program(command: list[str], environment: dict[str, str]) -> int:
     early: list[int] = []  # before there is a child
 
     def pass_on(number: int, _: FrameType | None) -> None:
+        passed = signal.SIGTERM if number == signal.SIGINT else number
         if child is None:
-            # A second Ctrl-C would end the run without saving, and the child may have had this one.
-            early.append(signal.SIGTERM if number == signal.SIGINT else number)
-        elif number != signal.SIGINT:
-            child.send_signal(number)
+            early.append(passed)
+        elif number != signal.SIGINT or not _terminal_signals_child():
+            child.send_signal(passed)
 
     before: dict[int, object] = {}
     try:

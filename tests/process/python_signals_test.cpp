@@ -52,6 +52,17 @@ subprocess.Popen = slow
   EXPECT_TRUE(eventually([&] { return processes_with(text).empty(); }, std::chrono::seconds(20)));
 }
 
+// As from the stop button of an editor. setsid takes the terminal away.
+TEST_F(PythonSignals, InterruptOfTheScriptAloneWithoutATerminal_TheStateIsSaved) {
+  const std::string text = train("", "1000000", "train()\n");
+  Program program(Arguments{"/usr/bin/setsid"} + python_with({text}));  // the same process
+  ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "run") > 0 || !program.running(); }));
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out + outcome.err, "KeyboardInterrupt"), 0U) << outcome.err;
+}
+
 TEST_F(PythonSignals, RunInAnotherThread_Trains) {
   const Outcome outcome = python({train("", "2", R"(
 if rekindle._call.on_call is None:
