@@ -56,8 +56,12 @@ def end_process(code: int) -> NoReturn:
 
 def ignore_group_signals() -> None:
     """Ctrl-C, scancel and the like reach every process of a group."""
+    set_signal = signal.signal
+    if threading.current_thread() is not threading.main_thread():  # of Python's functions, only that one may
+        set_signal = ctypes.CDLL(None).signal
+        set_signal.argtypes, set_signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
     for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+        set_signal(number, signal.SIG_IGN)
 
 
 def _terminal_signals_child() -> bool:

@@ -65,13 +65,10 @@ TEST_F(PythonSignals, InterruptOfTheScriptAloneWithoutATerminal_TheStateIsSaved)
 
 TEST_F(PythonSignals, RunInAnotherThread_Trains) {
   const Outcome outcome = python({train("", "2", R"(
-if rekindle._call.on_call is None:
-    thread = threading.Thread(target=train)
-    thread.start()
-    thread.join()
-    print("steps", rekindle.open(sys.argv[1]).metrics()["step"][-1])
-else:
-    train()
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+print("steps", rekindle.open(sys.argv[1]).metrics()["step"][-1])
 )"),
                                   scratch_ / "run"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
