@@ -40,6 +40,26 @@ def set_up(job: dict[str, Any]) -> None:
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
+_MOST_SHAPES = 64
+
+
+def compile_each_shape() -> None:
+    """For a script that has imported the compiler. By default the second shape that a process meets is compiled for all
+    later shapes, and what has been compiled eight times is no longer compiled: the bits of a micro-batch would depend on
+    those that its trainer computed before.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return
+    config = sys.modules["torch._dynamo"].config
+    config.automatic_dynamic_shapes = False
+    for name in ("recompile_limit", "cache_size_limit"):  # the second is the name before torch 2.7
+        if hasattr(config, name):
+            setattr(config, name, max(_MOST_SHAPES, getattr(config, name)))
+    for name in ("fail_on_recompile_limit_hit", "fail_on_cache_limit_hit"):
+        if hasattr(config, name):
+            setattr(config, name, True)
+
+
 _ELSEWHERE = {"torch", "numpy", "rekindle"}  # their versions are compared, or the build
 _OF_THE_MACHINE = {"sitecustomize", "usercustomize"}
 

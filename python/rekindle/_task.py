@@ -29,7 +29,7 @@ from rekindle._names import buffers_of
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._process import descriptors, ignore_group_signals, private_descriptors, sockets
 from rekindle._random import seed_all
-from rekindle._settings import cpu_name, fingerprint, set_up
+from rekindle._settings import compile_each_shape, cpu_name, fingerprint, set_up
 
 
 # It came with torch 2.3; before, a compiled model fails at the hook.
@@ -99,6 +99,7 @@ class Task:
         if self.library.rk_set_state(self.trainer, specs, len(specs), bits, machine.encode()) != _library.OK:
             raise RekindleError(self.library.rk_error().decode())
         make_dense(self.model)  # now that there is memory for all
+        compile_each_shape()
         saved = {id(self.tensors.buffer(name)) for name in self.tensors.buffers}
         # Of modules that share one, each.
         self.first_buffers = [(each, each.value()) for each in buffers_of(self.model) if id(each.value()) in saved]

@@ -47,6 +47,10 @@ TEST_F(PythonUnusual, ParameterThatIsFrozenAtFirst_IsTrainedLater) {
   EXPECT_NE(bits("plain", 1, "plain"), unfrozen);
 }
 
+TEST_F(PythonUnusual, CompiledModelWithBatchesOfManyShapes_EachIsCompiledByItself) {
+  EXPECT_EQ(bits("w2", 2, "shapes"), bits("w1", 1, "shapes"));
+}
+
 TEST_F(PythonUnusual, ParametersThatTheForwardPassChanges_Refused) {
   expect_refused("teacher", 70,
                  "the script changed parameter teacher.first.weight while it computed a gradient");

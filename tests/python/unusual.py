@@ -74,6 +74,17 @@ class WithTeacher(nn.Module):
         return self.student(x) + self.teacher(x)
 
 
+def compiled():
+    def backend(graph, inputs):
+        if any(isinstance(size, torch.SymInt) for value in inputs for size in getattr(value, "shape", [value])):
+            raise RuntimeError("compiled for any shape")
+        return graph.forward
+
+    model = Net()
+    model.compile(backend=backend)
+    return model
+
+
 class LargeSamples(torch.utils.data.Dataset):
     """Each becomes what torch's sum of many numbers makes of it, which depends on the number of threads."""
 
@@ -188,10 +199,12 @@ OPTIMIZERS = {
     "late-float": lambda parameters: Late(parameters, lr=0.1),
     "late-large": lambda parameters: Late(parameters, lr=0.1),
 }  # fmt: skip
-MODELS = {"extra": WithExtraState, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3)}
+MODELS = {"extra": WithExtraState, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3), "shapes": compiled}
 DATA = {"large": LargeSamples, "unreadable": Unreadable, "texts": Texts}
 options = {"batch_size": 16, "micro_batches": 4, "steps": 12, "optimizer": OPTIMIZERS.get(CASE, rekindle.SGD(lr=0.1))}
 options |= {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in sys.argv[2:])}
+if CASE == "shapes":  # of batches: 4 to 6 samples
+    options["collate"] = lambda samples: torch.utils.data.default_collate(samples + samples[: samples[0][1]])
 if CASE != "texts":
     options |= {
         "test_data": TEST,
