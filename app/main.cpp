@@ -126,9 +126,8 @@ Status check_no_empty(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   // Must come first: a signal that arrives from now on stays pending until a reader exists.
-  if (first == "local" || first == "slurm" || first == "join" || first == "selftest" ||
-      first == kSlurmSuccessor)
-    hold_signals();
+  if (first == "slurm" || first == kSlurmSuccessor) hold_signals(Hangup::kHeld);
+  if (first == "local" || first == "join" || first == "selftest") hold_signals();
   CommandLine line = read_command_line(argc, argv);
   if (const Status held = hold_programs(); !held) return report(held.error());
   auto own_trainer = hold_own_trainer();

@@ -24,10 +24,22 @@ namespace {
 
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
+// nohup(1) starts a program with SIGHUP ignored. A process that holds it has it blocked, too, also after
+// exec.
+bool hangup_stays_ignored() {
+  struct sigaction now {};
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  return ::sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN &&
+         sigismember(&blocked, SIGHUP) == 0;
+}
+
 sigset_t stop_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : kStopSignals) sigaddset(&set, signal);
+  if (hangup_stays_ignored()) sigdelset(&set, SIGHUP);
   return set;
 }
 
@@ -41,7 +53,13 @@ bool print_line(const std::string& line) {
 
 }  // namespace
 
-void hold_signals() {
+void hold_signals(Hangup hangup) {
+  if (hangup == Hangup::kHeld) {
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, SIGHUP);
+    sigprocmask(SIG_BLOCK, &only, nullptr);
+  }
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a closed reader of the output must not end a run
@@ -105,7 +123,7 @@ EndOnSignal::~EndOnSignal() {
 }
 
 void report_signals() {
-  hold_signals();
+  hold_signals(Hangup::kHeld);
   std::thread([] {
     const sigset_t set = stop_signals();
     for (int signal = 0; ::sigwait(&set, &signal) == 0;) {

@@ -11,10 +11,15 @@
 
 namespace rekindle::app {
 
+enum class Hangup {
+  kHeld,
+  kAsStarted  // ignored, if this process was started so (nohup), which includes the children of a supervisor
+};
+
 // From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP stay pending until they are read, and SIGPIPE is ignored,
 // so none of them ends this process directly. Children start with these signals ignored, not blocked (spawn()
 // clears the mask).
-void hold_signals();
+void hold_signals(Hangup hangup = Hangup::kAsStarted);
 
 // Whether one of these signals is pending.
 bool stop_is_asked();

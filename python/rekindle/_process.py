@@ -94,7 +94,8 @@ def run_program(command: list[str], environment: dict[str, str]) -> int:
     try:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
-                before[number] = signal.signal(number, pass_on)
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+                    before[number] = signal.signal(number, pass_on)
         child = subprocess.Popen(command, env=environment)
         for number in early:
             child.send_signal(number)

@@ -33,5 +33,20 @@ TEST(LocalEnds, BySignalsAndTheEndOfTheWork_ExitCodeAndLine) {
   EXPECT_NE(again.out.find("the run is complete: "), std::string::npos) << again.out;
 }
 
+// As when a terminal is closed.
+TEST(LocalEnds, HangupUnderNohup_TheRunGoesOn) {
+  const Scratch scratch;
+  const fs::path dir = scratch / "run";
+  Program program(Arguments{"/usr/bin/nohup", rekindle()} + mnist_run(dir, 1, 1000000));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !program.running(); }));
+  program.signal(SIGHUP);
+  const std::uint64_t before = reached_step(dir);
+  EXPECT_TRUE(eventually([&] { return reached_step(dir) >= before + 10 || !program.running(); }));
+  program.signal(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_GE(reached_step(dir), before + 10);
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

@@ -67,6 +67,7 @@ Program::Program(const std::vector<std::string>& argv)
   pid_ = ::fork();
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no child may live longer than the test program
+    ::signal(SIGHUP, SIG_DFL);           // the tests may be started with nohup
     if (::getppid() != parent) ::_exit(127);
     ::dup2(::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     ::dup2(::open(errors_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
