@@ -64,7 +64,9 @@ Status Resolver::optimizer_of_rekindle() {
   job_.no_decay = raw_.no_decay;
   job_.lr_scale = raw_.lr_scale;
   // A run that has begun with such a value goes on.
-  if (job_.optimizer != "sgd" && static_cast<float>(job_.eps) == 0)
+  const std::vector<std::string> options = optim::option_names(row);
+  const bool has_eps = std::ranges::find(options, "eps") != options.end();
+  if (has_eps && static_cast<float>(job_.eps) == 0)
     return refuse({"eps"}, str("--eps ", job_.eps, ": ", job_.optimizer, " divides by it"),
                   "use a small number like 1e-8");
   if (const auto made = optim::make_optimizer(protocol::optimizer_options(job_)); !made)

@@ -71,6 +71,10 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
   batch.tokens.resize(images ? 0 : samples * context);
   batch.labels.resize(images ? samples : samples * context);
   batch.samples.resize(samples);
+  // What a data set leaves out, such as the end of a short sequence, must not be that of an earlier sample.
+  std::ranges::fill(batch.images, 0.0F);
+  std::ranges::fill(batch.tokens, 0);
+  std::ranges::fill(batch.labels, 0);
 }
 
 Result<InputFile> open_data_file(const FilePath& path) {

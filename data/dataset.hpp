@@ -72,14 +72,15 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
   // Writes a sample to `place` of a batch that make_room() has prepared with the same config. `key` seeds the
-  // random draws of the augmentation. Errors (kConfig): it cannot be decoded, or not read now (kSystem).
+  // random draws of the augmentation. Errors (kConfig): the sample cannot be used (ErrorKind::kDamage, or
+  // kOther), it has changed (kChangedData), or its storage does not answer now (kSystem: it is read again).
   virtual Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key,
                       Batch& batch, std::size_t place) const = 0;
   // The samples that this process has left out since the last call: the error of each, in a line.
   virtual std::vector<std::string> take_skipped() const { return {}; }
 };
 
-// Sizes `batch` for `samples` samples of a data set. The content is unspecified until each sample is read.
+// Sizes `batch` for `samples` samples of a data set, and fills it with zeros.
 void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples);
 
 // What the reader of a data set needs to know besides the files. A data set ignores what it does not have.

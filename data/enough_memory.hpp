@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/result.hpp"
 #include "base/text.hpp"
@@ -20,8 +21,20 @@ Status with_enough_memory(const std::string& samples, const std::string& smaller
     return fail("there is not enough memory to read the " + samples,
                 "give the job more memory, or use " + smaller);
   } catch (const std::exception& error) {  // of a data set of one's own
-    return fail(str("the data set failed to read the ", samples, ": ", error.what()), "look at its read()");
+    return forward_error(Error{ExitCode::kConfig,
+                               str("the data set failed to read the ", samples, ": ", error.what()),
+                               "look at its read()", ErrorKind::kDamage});
   }
+}
+
+// What Dataset::read() returns. An error of a data set of one's own may have no kind. With kOther, a trainer
+// would end, and the next one would fail at the same sample.
+inline Status with_kind(Status read) {
+  if (read || read.error().kind != ErrorKind::kOther) return read;
+  Error error = std::move(read.error());
+  error.code = ExitCode::kConfig;
+  error.kind = ErrorKind::kDamage;
+  return forward_error(std::move(error));
 }
 
 }  // namespace rekindle::data

@@ -83,9 +83,9 @@ struct Loader::Impl {
     for (std::size_t i = 0; i < b; ++i) {
       if (course.load(std::memory_order_relaxed) != my_course) return {};
       batch.samples[i] = order.sample_at(position + i);
-      REKINDLE_CHECK(dataset.read(Split::kTrain, batch.samples[i], config.transform,
-                                  stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}),
-                                  batch, i));
+      REKINDLE_CHECK(with_kind(
+          dataset.read(Split::kTrain, batch.samples[i], config.transform,
+                       stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}), batch, i)));
     }
     return {};
   }

@@ -41,7 +41,7 @@ struct TestReader::Impl {
 
   Status read(std::size_t place) {
     return with_enough_memory("test samples", kSmaller, [&] {
-      return dataset.read(Split::kTest, first + place, transform, 0, batch, place);
+      return with_kind(dataset.read(Split::kTest, first + place, transform, 0, batch, place));
     });
   }
 

@@ -68,8 +68,8 @@ Result<std::string> Trainer::first_gradient(const std::string& host) {
             "(numpy.random.default_rng(), os.urandom()), "
             "sets, clocks and counters, and for generators that the data set keeps (seed these in "
             "__getitem__ from torch.initial_seed()), before you suspect the hardware"
-          : "look in a model of your own for a random generator, a clock or a counter that "
-            "is no registered buffer, before you suspect the hardware";
+          : "look in a model or data set of your own for a random generator (of a data set: other than "
+            "`key`), a clock or a counter that is no registered buffer, before you suspect the hardware";
   return fail(
       ExitCode::kConfig,
       str("something on ", host, " is not deterministic: the same micro-batch computed twice gives another ",

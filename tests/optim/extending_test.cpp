@@ -27,6 +27,7 @@ TEST(Extending, TheOptimizerOfThePage_FollowsItsFormula) {
   Options wrong = options;
   wrong.beta1 = 1;
   EXPECT_FALSE(kLion.check(wrong));
+  EXPECT_EQ(option_names(kLion), (std::vector<std::string>{"beta1", "beta2"}));  // no --eps, which may be 0
 }
 
 TEST(Extending, TheScheduleOfThePage_FollowsItsFormula) {
