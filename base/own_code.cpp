@@ -1,33 +1,77 @@
 #include "base/own_code.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/process.hpp"
 
 namespace rekindle {
+namespace {
 
-void keep_code_in_memory() {
-#ifdef MADV_POPULATE_READ
-  constexpr int kRead = MADV_POPULATE_READ;  // since Linux 5.14
-#else
-  constexpr int kRead = MADV_WILLNEED;
-#endif
-  const std::string program = own_executable().string();
+struct Mapping {
+  char* begin = nullptr;
+  std::size_t bytes = 0;
+  std::string rights;  // "r-xp"
+  std::string file;
+};
+
+// Source: proc(5), /proc/PID/maps.
+std::vector<Mapping> mappings_of_files() {
+  std::vector<Mapping> found;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    // Libraries, too: a run keeps copies of some of them. (A package's programs have their own libstdc++.)
-    if (!line.ends_with(program) && line.find(".so") == std::string::npos) continue;
+    const std::size_t path = line.find('/');
     std::istringstream fields(line);
     std::uintptr_t begin = 0, end = 0;
     char dash = 0;
-    if (!(fields >> std::hex >> begin >> dash >> end)) continue;
-    // An older kernel refuses the advice: the code is then read when it runs.
-    std::ignore =
-        ::madvise(reinterpret_cast<void*>(begin), end - begin, kRead);  // NOLINT(performance-no-int-to-ptr)
+    std::string rights;
+    if (path == std::string::npos || !(fields >> std::hex >> begin >> dash >> end >> rights)) continue;
+    found.push_back({reinterpret_cast<char*>(begin),  // NOLINT(performance-no-int-to-ptr)
+                     end - begin, rights, line.substr(path)});
+  }
+  return found;
+}
+
+// The mapping's content, in memory that belongs to no file. Each step may be refused; the mapping then stays.
+void copy_to_memory(const Mapping& mapping) {
+  void* copy = ::mmap(nullptr, mapping.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return;
+  std::memcpy(copy, mapping.begin, mapping.bytes);
+  const int rights = PROT_READ | (mapping.rights[2] == 'x' ? PROT_EXEC : 0);
+  // mremap() puts the copy in the place of the mapping at once, so the code that runs meanwhile is the same.
+  if (::mprotect(copy, mapping.bytes, rights) != 0 ||
+      ::mremap(copy, mapping.bytes, mapping.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, mapping.begin) ==
+          MAP_FAILED)
+    std::ignore = ::munmap(copy, mapping.bytes);
+}
+
+// The kernel copies a page at its first write.
+void write_each_page(const Mapping& mapping) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < mapping.bytes; at += page) {
+    volatile char* byte = mapping.begin + at;
+    *byte = *byte;
+  }
+}
+
+}  // namespace
+
+void keep_code_in_memory() {
+  const std::string folder = own_executable().parent_path().string() + "/";
+  for (const Mapping& mapping : mappings_of_files()) {
+    if (!mapping.file.starts_with(folder) || mapping.rights[3] != 'p') continue;
+    if (mapping.rights[1] == 'w')
+      write_each_page(mapping);
+    else if (mapping.rights[0] == 'r')
+      copy_to_memory(mapping);
   }
 }
 

@@ -5,8 +5,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 
 #include "../needs.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
 #include "cluster.hpp"
 
 namespace rekindle::process_test {
@@ -42,22 +45,33 @@ TEST_F(SlurmHangingStorage, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoin
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
 
-// As that of `rekindle submit`, which is in the run directory. There is time between the hang and the signal,
-// in which the coordinator is killed because it is silent, and cannot be started again.
+// The job's output is on the storage that hangs, as that of `rekindle submit`. Between the hang and the
+// signal there is time, in which the coordinator is killed because it is silent, and cannot be started again.
 class SlurmHangingOutput : public SlurmHangingStorage {
  protected:
   void SetUp() override {
     SlurmHangingStorage::SetUp();
     output_ = run_dir_.parent_path() / "out";
+    fs::create_directory(scratch_ / "bin");
+    const fs::path scontrol = scratch_ / "bin" / "scontrol";
+    std::ofstream(scontrol) << "#!/bin/sh\n"
+                            << program_on_path("scontrol").string() << " \"$@\"\ncode=$?\n"
+                            << "[ \"$1 $code\" != \"requeue 0\" ] || echo yes >>" << accepted().string()
+                            << "\nexit $code\n";
+    fs::permissions(scontrol, fs::perms::owner_all);
   }
+  fs::path accepted() const { return scratch_ / "accepted"; }
 };
 
-TEST_F(SlurmHangingOutput, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoint) {
+// The processes that wait for the storage cannot be killed, so Slurm puts the job back into the queue when it
+// answers.
+TEST_F(SlurmHangingOutput, AtTheTimeLimit_AsksForARequeueAndGoesOnFromTheLastCheckpoint) {
+  const std::string path = str("export PATH=", (scratch_ / "bin").string(), ":$PATH");
   job_ = cluster_->submit({"--nodes=1", "--time=2"},
-                          script({"--checkpoint-every", "10", "--log-interval", "1"}));
+                          script({"--checkpoint-every", "10", "--log-interval", "1"}, path));
   wait_for_step(20);
   hang();
-  EXPECT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(4)));
+  EXPECT_TRUE(eventually([&] { return fs::exists(accepted()); }, std::chrono::minutes(4)));
   answer();
   wait_for_restart(1);
   EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
