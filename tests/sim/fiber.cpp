@@ -8,6 +8,9 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace rekindle::sim {
 
@@ -36,6 +39,9 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)), stack_(take_s
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   ::makecontext(&here_, reinterpret_cast<void (*)()>(&Fiber::enter), 2, static_cast<unsigned>(self >> 32),
                 static_cast<unsigned>(self));
+#if defined(__SANITIZE_THREAD__)
+  thread_ = __tsan_create_fiber(0);
+#endif
 }
 
 Fiber::~Fiber() {
@@ -45,6 +51,9 @@ Fiber::~Fiber() {
     resume();
   }
   spare_stacks.push_back(std::move(stack_));
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(thread_);
+#endif
 }
 
 void Fiber::resume() {
@@ -53,6 +62,10 @@ void Fiber::resume() {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(&fake, stack_.get(), kStackBytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  caller_thread_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(thread_, 0);
 #endif
   ::swapcontext(&caller_, &here_);
 #if defined(__SANITIZE_ADDRESS__)
@@ -65,6 +78,9 @@ void Fiber::suspend() {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(&fake, caller_stack_, caller_size_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(caller_thread_, 0);
 #endif
   ::swapcontext(&here_, &caller_);
 #if defined(__SANITIZE_ADDRESS__)
@@ -90,6 +106,9 @@ void Fiber::run() {
   running_ = false;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(nullptr, caller_stack_, caller_size_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(caller_thread_, 0);
 #endif
   ::setcontext(&caller_);
 }

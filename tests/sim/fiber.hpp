@@ -35,6 +35,9 @@ class Fiber {
   const void* caller_stack_ = nullptr;
   std::size_t caller_size_ = 0;
 #endif
+#if defined(__SANITIZE_THREAD__)
+  void *thread_ = nullptr, *caller_thread_ = nullptr;
+#endif
 };
 
 }  // namespace rekindle::sim
