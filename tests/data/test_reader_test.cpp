@@ -174,8 +174,8 @@ TEST(TestReader, TheErrorIsThatOfTheFirstSampleThatCannotBeRead) {
 #else
 #define HAS_FEATURE(x) 0
 #endif
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !HAS_FEATURE(address_sanitizer)  // it ends the process, without bad_alloc
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !HAS_FEATURE(address_sanitizer)  // they end the process, without bad_alloc
 TEST(TestReader, ABatchThatIsTooLargeForTheMemory_IsAnErrorWithAWayOut) {
   const Numbers numbers;
   TestReader reader(numbers, 28, 1);
