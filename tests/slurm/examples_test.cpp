@@ -75,8 +75,13 @@ TEST_F(SlurmExamples, TaskPerGpu) {
 
 TEST_F(Slurm, Submitted_TheScriptIsKeptAndRunsAgain) {
   const Arguments arguments = mnist_job("submit", dir());
-  const Arguments options{"--",          "--nodes",   "2",
-                          "--exclusive", "--time=10", "--output=" + (scratch_ / "new/out").string()};
+  const Arguments options{"--",
+                          "--nodes",
+                          "2",
+                          "--exclusive",
+                          "--ntasks-per-node=1",
+                          "--time=10",
+                          "--output=" + (scratch_ / "new/out").string()};
   const Outcome printed = run(arguments + Arguments{"--print"} + options);
   EXPECT_EQ(printed.exit_code, 0) << printed.err;
   EXPECT_NE(printed.out.find("#SBATCH --signal=B:USR1@30\n"), std::string::npos) << printed.out;
