@@ -16,7 +16,7 @@ constexpr int kMostCrashes = 8;                // in a row
 
 Status CoordinatorChild::start(const std::vector<std::string>& arguments) {
   started_ = last_message_ = Clock::now();
-  up_ = false;
+  up_ = hung_ = false;
   REKINDLE_TRY(process_, start_control(arguments));
   return {};
 }
@@ -49,9 +49,8 @@ bool CoordinatorChild::kill_if_silent(Clock::duration limit) {
   last_look_ = now;
   if (!process_ || now - last_message_ < limit) return false;
   kill_child(process_->child, SIGKILL);
-  hung_ = true;
   last_message_ = now;
-  return true;
+  return !std::exchange(hung_, true);  // a process that waits for storage may not end
 }
 
 ExitStatus CoordinatorChild::reap() {

@@ -24,7 +24,7 @@ class CoordinatorChild {
   // The next message; nullopt: the process has closed its socket, and its end follows.
   Result<std::optional<protocol::ToSupervisor>> receive();
   // Kills the process if it has sent nothing for `limit`: a coordinator sends a message each second. Time in
-  // which this process was itself suspended does not count. True: it was killed.
+  // which this process was itself suspended does not count. True: it was killed, for the first time.
   bool kill_if_silent(Clock::duration limit);
 
   // After the process has ended.
