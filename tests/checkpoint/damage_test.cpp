@@ -31,10 +31,16 @@ class Damage : public CheckpointTest {
   }
 };
 
+#if defined(__SANITIZE_THREAD__)
+constexpr int kFlips = 50;  // a few seconds each
+#else
+constexpr int kFlips = 300;
+#endif
+
 TEST_F(Damage, OneFlippedBitAnywhereInAShard_IsFoundAndNamed) {
   expect_whole();
   Rng rng(stream_key(7, Draws::kOrder));
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < kFlips; ++round) {
     const ShardEntry& entry = manifest.shards[rng.below(kShards)];
     // A third of the offsets is in the headers, some are at the very ends.
     std::uint64_t offset = rng.below(round % 3 == 0 ? 4096 : entry.bytes);
