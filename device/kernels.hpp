@@ -64,7 +64,9 @@ REKINDLE_EVERYWHERE float tree_sum(const TreeSum& k, std::size_t element) {
   for (int part = 1; part < k.partials; ++part) {
     waiting[height++] = value;
     value = k.from[part][element];
-    for (int merge = 0; merge < k.merges[part]; ++merge) value = waiting[--height] + value;
+    // Only as many values are merged as are waiting.
+    for (int merge = 0; merge < k.merges[part]; ++merge)
+      value = waiting[--height] + value;  // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult)
   }
   return value;
 }

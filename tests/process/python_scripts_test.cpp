@@ -76,7 +76,7 @@ TEST_F(Python, ModuleOnPythonpathChangesBetweenTwoAttempts_WarnedOfOnceOrRefused
   const auto go_on = [&](const std::string& place, const Arguments& more) {
     ::setenv("PYTHONPATH",
              str((scratch_ / place).string(), ":", (scratch_ / "site-packages").string()).c_str(), 1);
-    const Outcome outcome = run(Arguments{"local", "--run-dir", scratch_ / "run"} + more + Arguments{train});
+    Outcome outcome = run(Arguments{"local", "--run-dir", scratch_ / "run"} + more + Arguments{train});
     ::unsetenv("PYTHONPATH");
     return outcome;
   };

@@ -90,7 +90,8 @@ void Fiber::suspend() {
 }
 
 void Fiber::enter(unsigned high, unsigned low) {
-  auto* const self = reinterpret_cast<Fiber*>((static_cast<std::uintptr_t>(high) << 32) | low);
+  const auto address = (static_cast<std::uintptr_t>(high) << 32) | low;
+  auto* const self = reinterpret_cast<Fiber*>(address);  // NOLINT(performance-no-int-to-ptr)
   self->run();
 }
 
