@@ -16,6 +16,7 @@
 
 #include "app/report.hpp"
 #include "base/own_code.hpp"
+#include "base/pipe.hpp"
 #include "base/programs.hpp"
 #include "base/relay.hpp"
 #include "base/text.hpp"
@@ -25,20 +26,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Pipe {
-  Fd read, write;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return forward_error(errno_error("cannot make", "a pipe"));
-  return Pipe{Fd(ends[0]), Fd(ends[1])};
-}
-
 // Streams to one file share one pipe, which keeps the order of their lines.
 std::vector<std::vector<int>> streams_by_file() {
-  struct stat out {
-  }, error{};
+  struct stat out {};
+  struct stat error {};
   const bool known = ::fstat(STDOUT_FILENO, &out) == 0 && ::fstat(STDERR_FILENO, &error) == 0;
   if (known && out.st_dev == error.st_dev && out.st_ino == error.st_ino)
     return {{STDOUT_FILENO, STDERR_FILENO}};

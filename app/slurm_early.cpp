@@ -40,12 +40,12 @@ struct EarlyRequest::Shared {
     std::unique_lock lock(mutex);
     while (state == State::kWaits) {
       const auto until = when;
-      if (until && std::chrono::steady_clock::now() >= *until) {
-        if (attempt.signalled || is_silent(lock)) break;
-      } else if (until)
-        changed.wait_until(lock, *until);
-      else
+      if (!until)
         changed.wait(lock);
+      else if (std::chrono::steady_clock::now() < *until)
+        changed.wait_until(lock, *until);
+      else if (attempt.signalled || is_silent(lock))
+        break;
     }
     if (state == State::kCancelled) return std::nullopt;
     state = State::kStarted;

@@ -101,9 +101,8 @@ Result<std::vector<std::string>> warnings_before(std::map<std::string, std::stri
   if (known.trainers_per_node <= 1 && known.threads == 1 && !slurm::asks_for_gpus(script.options) &&
       slurm::asks_for_cpus_alone(script.options))
     lines.push_back(
-        "each node trains on one CPU: ask for one task per trainer (--ntasks-per-node), or give --threads "
-        "with "
-        "an equal --cpus-per-task; see docs/slurm.md");
+        "each node trains on one CPU: ask for one task per trainer (--ntasks-per-node), or give "
+        "--threads with an equal --cpus-per-task; see docs/slurm.md");
   return lines;
 }
 

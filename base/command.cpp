@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 
+#include "base/pipe.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -17,15 +18,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 
-struct Pipe {
-  Fd read, write;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return forward_error(errno_error("cannot make", "a pipe"));
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return Pipe{Fd(ends[0]), Fd(ends[1])};
+Result<Pipe> pipe_of_answer() {
+  REKINDLE_TRY(Pipe pipe, make_pipe());
+  ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  return pipe;
 }
 
 // Reads the available bytes. Closes the pipe at end of file.
@@ -45,8 +41,8 @@ void take(Fd& from, std::string& text) {
 Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit,
                                   const CommandSetting& setting) {
   REKINDLE_TRY(const Fd nothing, open_file("/dev/null", O_RDONLY));
-  REKINDLE_TRY(Pipe out, make_pipe());
-  REKINDLE_TRY(Pipe err, make_pipe());
+  REKINDLE_TRY(Pipe out, pipe_of_answer());
+  REKINDLE_TRY(Pipe err, pipe_of_answer());
   Streams streams{setting.in >= 0 ? setting.in : nothing.get(), out.write.get(), err.write.get()};
   streams.programs = setting.programs;
   REKINDLE_TRY(const Child child, spawn(argv, setting.environment, {}, streams));

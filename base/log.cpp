@@ -14,6 +14,7 @@
 
 #include "base/append_file.hpp"
 #include "base/files.hpp"
+#include "base/pipe.hpp"
 #include "base/printable.hpp"
 #include "base/process.hpp"
 
@@ -62,20 +63,18 @@ Result<Fd> open_log(const FilePath& file) {
 // The input of a process that writes to `file`. It goes on through the signals that end a run. A line that
 // cannot be written is lost, and the next one is tried (cat ends at the first error).
 Result<Fd> through_a_process(const Fd& file) {
-  int ends[2] = {-1, -1};  // NOLINT(modernize-avoid-c-arrays): pipe2()
-  if (::pipe2(ends, O_CLOEXEC) != 0) return forward_error(errno_error("cannot make", "a pipe"));
-  const Fd out(ends[0]);
-  Fd in(ends[1]);
-  if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) return forward_error(errno_error("cannot set", "a pipe"));
+  REKINDLE_TRY(Pipe pipe, make_pipe());
+  if (::fcntl(pipe.write.get(), F_SETFL, O_NONBLOCK) != 0)
+    return forward_error(errno_error("cannot set", "a pipe"));
   Streams streams;
-  streams.in = out.get();
+  streams.in = pipe.read.get();
   streams.out = file.get();
   streams.session = true;
   constexpr const char* kWriter =
       "trap '' HUP INT TERM USR1 USR2 XFSZ; exec 2>/dev/null; while IFS= read -r line; do printf '%s\\n' "
       "\"$line\"; done";
   REKINDLE_TRY(const Child writer, spawn({"sh", "-c", kWriter}, {}, {}, streams));
-  return in;
+  return std::move(pipe.write);
 }
 
 }  // namespace

@@ -14,7 +14,9 @@
 #include <system_error>
 #include <thread>
 #include <tuple>
+#include <utility>
 
+#include "base/pipe.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -116,10 +118,10 @@ void copy_until_end(const Fd& from, Fd end, DroppingWriter& to) {
 }  // namespace
 
 void relay(Fd from, const Fd& to, Fd end) {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return write_out(from, to);  // no descriptors are left
-  const Fd out(ends[0]);
-  Fd in(ends[1]);
+  auto pipe = make_pipe();
+  if (!pipe) return write_out(from, to);  // no descriptors are left
+  const Fd out = std::move(pipe->read);
+  Fd in = std::move(pipe->write);
   std::ignore = ::fcntl(in.get(), F_SETPIPE_SZ, kPipeBytes);  // if it is refused, the pipe is smaller
   std::thread writer;
   try {

@@ -71,7 +71,8 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
   batch.tokens.resize(images ? 0 : samples * context);
   batch.labels.resize(images ? samples : samples * context);
   batch.samples.resize(samples);
-  // What a data set leaves out, such as the end of a short sequence, must not be that of an earlier sample.
+  // A data set may leave out a part of a sample, such as the end of a short sequence. That part must not hold
+  // values of an earlier sample.
   std::ranges::fill(batch.images, 0.0F);
   std::ranges::fill(batch.tokens, 0);
   std::ranges::fill(batch.labels, 0);

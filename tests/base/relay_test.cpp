@@ -11,20 +11,13 @@
 #include <thread>
 
 #include "../temporary_directory.hpp"
+#include "base/pipe.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
 namespace {
 
-struct Pipe {
-  Pipe() {
-    std::array<int, 2> ends{-1, -1};
-    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-    read = Fd(ends[0]);
-    write = Fd(ends[1]);
-  }
-  Fd read, write;
-};
+Pipe new_pipe() { return make_pipe().value(); }
 
 void write_all(const Fd& to, std::string_view text) {
   while (!text.empty()) {
@@ -54,7 +47,7 @@ class Relayed {
   void wait() { thread_.join(); }
 
  private:
-  Pipe output_, end_;
+  Pipe output_ = new_pipe(), end_ = new_pipe();
   std::thread thread_;
 };
 
@@ -87,7 +80,7 @@ std::uint64_t take_dropped(std::string& text) {
 
 // The pipe that nobody reads stands for a file on storage that hangs.
 TEST(Relay, TheFileTakesNothing_WritersGoOnAndTheMissingBytesAreCounted) {
-  Pipe file;
+  Pipe file = new_pipe();
   Relayed relayed(std::move(file.write));
   constexpr std::size_t kPieces = 4096;
   const std::string piece(4096, 'x');
@@ -104,7 +97,7 @@ TEST(Relay, TheFileTakesNothing_WritersGoOnAndTheMissingBytesAreCounted) {
 }
 
 TEST(Relay, AskedToEnd_WritesWhatIsThereThoughTheOutputStaysOpen) {
-  Pipe file;
+  Pipe file = new_pipe();
   Relayed relayed(std::move(file.write));
   write_all(relayed.output(), "the last line\n");
   write_all(relayed.end(), "x");
@@ -113,7 +106,7 @@ TEST(Relay, AskedToEnd_WritesWhatIsThereThoughTheOutputStaysOpen) {
 }
 
 TEST(Relay, ThePrintingProcessIsKilled_ItsChildrenStillPrint) {
-  Pipe file;
+  Pipe file = new_pipe();
   Relayed relayed(std::move(file.write));
   relayed.end().reset();
   write_all(relayed.output(), "of a child\n");

@@ -29,6 +29,14 @@ class SlurmHangingStorage : public SlurmRun {
   }
   static void hang() { ::kill(::getppid(), SIGSTOP); }
   static void answer() { ::kill(::getppid(), SIGCONT); }
+  // The storage answers again: the next attempt goes on from the last checkpoint, once.
+  void expect_goes_on() {
+    answer();
+    wait_for_restart(1);
+    EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
+    stop_and_compare();
+    EXPECT_EQ(cluster_->restarts(job_), 1U);
+  }
 };
 
 // In between, this process must not look at the run directory either.
@@ -38,11 +46,7 @@ TEST_F(SlurmHangingStorage, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoin
   hang();
   EXPECT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(3)));
   wait_until_printed("the state is not saved yet");
-  answer();
-  wait_for_restart(1);
-  EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
-  stop_and_compare();
-  EXPECT_EQ(cluster_->restarts(job_), 1U);
+  expect_goes_on();
 }
 
 // The job's output is on the storage that hangs, as that of `rekindle submit`. Between the hang and the
@@ -72,11 +76,7 @@ TEST_F(SlurmHangingOutput, AtTheTimeLimit_AsksForARequeueAndGoesOnFromTheLastChe
   wait_for_step(20);
   hang();
   EXPECT_TRUE(eventually([&] { return fs::exists(accepted()); }, std::chrono::minutes(4)));
-  answer();
-  wait_for_restart(1);
-  EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
-  stop_and_compare();
-  EXPECT_EQ(cluster_->restarts(job_), 1U);
+  expect_goes_on();
 }
 
 }  // namespace
