@@ -46,6 +46,7 @@ class DeviceMemory final : public StateMemory {
   trainer::Arenas arenas() override { return {}; }
   Status download() override { return state_->download(); }
   Status upload() override { return state_->upload(); }
+  Result<std::optional<Hash128>> digest() override { return state_->digest(); }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
     state_->update(first, sum, step);
   }

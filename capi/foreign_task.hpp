@@ -42,6 +42,10 @@ class ForeignTask final : public trainer::Task {
   checkpoint::State state() override { return copy_ ? copy_->state() : memory_->state(); }
   Status download() override;
   Status upload() override;
+  Result<std::optional<Hash128>> digest() override {
+    if (copy_) return std::nullopt;  // the other language has the optimizer's tensors
+    return memory_->digest();
+  }
   trainer::Arenas arenas() override { return copy_ ? trainer::Arenas() : memory_->arenas(); }
 
   std::vector<std::string> metrics() const override { return metrics_; }

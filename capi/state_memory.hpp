@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "capi/compute_device.hpp"
 #include "checkpoint/state.hpp"
@@ -33,6 +35,7 @@ class StateMemory {
   virtual trainer::Arenas arenas() = 0;
   virtual Status download() = 0;
   virtual Status upload() = 0;
+  virtual Result<std::optional<Hash128>> digest() { return std::nullopt; }
   virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;
   virtual Status finish_update() = 0;
   // As those of trainer::HostState, on the device.

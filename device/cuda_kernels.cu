@@ -1,6 +1,8 @@
 // Compiled with -fmad=false: no fused multiply-adds, so the bits are those of the host.
 #include "device/cuda_kernels.hpp"
 
+#include <algorithm>
+
 #include "optim/average.hpp"
 
 namespace rekindle::device {
@@ -51,6 +53,25 @@ __global__ void each_piece(const __grid_constant__ Pieces kernel) {
   }
 }
 
+// The sum of a value of each thread of a warp, in its first one.
+__device__ std::uint64_t sum_of_warp(std::uint64_t value) {
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_down_sync(0xffffffffU, static_cast<unsigned long long>(value), distance);
+  return value;
+}
+
+__global__ void each_word(const __grid_constant__ DigestInto kernel) {
+  std::uint64_t a = 0, b = 0;
+  const std::size_t threads = std::size_t{gridDim.x} * blockDim.x, words = kernel.words();
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < words; i += threads)
+    add_word(kernel, i, a, b);
+  a = sum_of_warp(a);
+  b = sum_of_warp(b);
+  if (threadIdx.x % 32 != 0) return;
+  atomicAdd(reinterpret_cast<unsigned long long*>(kernel.sums), static_cast<unsigned long long>(a));
+  atomicAdd(reinterpret_cast<unsigned long long*>(kernel.sums + 1), static_cast<unsigned long long>(b));
+}
+
 template <class K>
 cudaError_t start(const K& kernel, cudaStream_t stream) {
   if (kernel.count == 0) return cudaSuccess;
@@ -67,6 +88,14 @@ cudaError_t start(const SquaresInto& kernel, cudaStream_t stream) {
 cudaError_t start(const Pieces& kernel, cudaStream_t stream) {
   if (kernel.pieces == 0) return cudaSuccess;
   each_piece<<<static_cast<unsigned>(kernel.pieces), kThreads, 0, stream>>>(kernel);
+  return cudaGetLastError();
+}
+
+cudaError_t start(const DigestInto& kernel, cudaStream_t stream) {
+  constexpr std::size_t kMostBlocks = 2048;  // as many as the largest GPUs run at a time
+  if (kernel.bytes == 0) return cudaSuccess;
+  const std::size_t blocks = std::min(kMostBlocks, (kernel.words() + kThreads - 1) / kThreads);
+  each_word<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(kernel);
   return cudaGetLastError();
 }
 

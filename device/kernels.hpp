@@ -1,5 +1,5 @@
-// What runs on a device: plain structs with pointers into its memory. Every kernel but SquaresInto is
-// elementwise, so it may be split anywhere, and its bits are those of the host.
+// What runs on a device: plain structs with pointers into its memory. Every kernel but SquaresInto and
+// DigestInto is elementwise, so it may be split anywhere, and its bits are those of the host.
 #pragma once
 
 #include <array>
@@ -114,7 +114,42 @@ struct Pieces {
   float factor = 1;
 };
 
-using Kernel = std::variant<Fill, AddInto, Scale, MoveTowards, TreeSum, Update, SquaresInto, Pieces>;
+// A digest of bytes wherever they are: two sums over their words of 4 bytes, each mixed with its position, so
+// neither the order of the additions nor the pieces matter. It finds accidents, and is no hash for files.
+// `first` is the position of from[0], which is at a multiple of 4 bytes; a last word may be shorter. The sums
+// are zero at first.
+struct DigestInto {
+  std::uint64_t* sums = nullptr;  // 2
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t first = 0;
+
+  REKINDLE_EVERYWHERE std::size_t words() const { return (bytes + 3) / 4; }
+};
+
+// The step of SplitMix64.
+REKINDLE_EVERYWHERE std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+// What one word adds to the sums.
+REKINDLE_EVERYWHERE void add_word(const DigestInto& k, std::size_t i, std::uint64_t& a, std::uint64_t& b) {
+  std::uint32_t word = 0;
+  if (4 * (i + 1) <= k.bytes) {
+    word = reinterpret_cast<const std::uint32_t*>(k.from)[i];
+  } else {
+    for (std::size_t byte = 4 * i; byte < k.bytes; ++byte)
+      word |= static_cast<std::uint32_t>(k.from[byte]) << (8 * (byte - 4 * i));
+  }
+  const std::uint64_t at = (k.first + i + 1) * 0x9e3779b97f4a7c15U;
+  a += mixed(at ^ word);
+  b += mixed(at + (std::uint64_t{word} << 32) + 1);
+}
+
+using Kernel =
+    std::variant<Fill, AddInto, Scale, MoveTowards, TreeSum, Update, SquaresInto, Pieces, DigestInto>;
 
 // Runs a kernel now, on the host.
 void run_on_host(const Kernel& kernel);

@@ -22,6 +22,7 @@ class DeviceMemory final : public StateMemory {
   trainer::Arenas arenas() override { return {}; }
   Status download() override { return state_->download(); }
   Status upload() override { return state_->upload(); }
+  Result<std::optional<Hash128>> digest() override { return state_->digest(); }
   void propose(std::size_t tensor, const at::Tensor& value) override {
     proposed_[tensor] = value;
     state_->propose(tensor, {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});

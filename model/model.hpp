@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/state.hpp"
@@ -84,6 +85,7 @@ class Replica {
   virtual checkpoint::State state() = 0;
   virtual Status download() = 0;
   virtual Status upload() = 0;
+  virtual Result<std::optional<Hash128>> digest() = 0;
   virtual trainer::Arenas arenas() = 0;
 
   // Forward and backward pass in training mode. The gradient of the mean loss goes to `gradient`,

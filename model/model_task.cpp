@@ -57,6 +57,7 @@ class ModelTask final : public trainer::Task {
   checkpoint::State state() override { return replica_->state(); }
   Status download() override { return replica_->download(); }
   Status upload() override { return replica_->upload(); }
+  Result<std::optional<Hash128>> digest() override { return replica_->digest(); }
   trainer::Arenas arenas() override { return replica_->arenas(); }
 
   std::size_t gradient_floats() const override { return replica_->layout().floats(); }

@@ -80,6 +80,7 @@ class TorchReplica final : public Replica {
   trainer::Arenas arenas() override { return memory_->arenas(); }
   Status download() override { return memory_->download(); }
   Status upload() override { return memory_->upload(); }
+  Result<std::optional<Hash128>> digest() override { return memory_->digest(); }
 
   Result<MicroBatchResult> train(const Samples& samples, std::uint64_t key, std::span<float> gradient,
                                  const std::atomic<bool>& aborted) override {

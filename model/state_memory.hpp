@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
 #include "model/compute_device.hpp"
@@ -29,6 +31,7 @@ class StateMemory {
   virtual trainer::Arenas arenas() = 0;
   virtual Status download() = 0;
   virtual Status upload() = 0;
+  virtual Result<std::optional<Hash128>> digest() { return std::nullopt; }
   // As those of trainer::HostState.
   virtual void propose(std::size_t tensor, const at::Tensor& value) = 0;  // on the device
   virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;

@@ -1,6 +1,8 @@
 #include "trainer/device_state.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "base/log.hpp"
@@ -25,6 +27,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(const StateLayout& layout
   for (std::size_t i = 0; i < made->host_->arenas().size(); ++i) {
     REKINDLE_TRY(made->memory_.emplace_back(), place.device->allocate(layout.floats() * sizeof(float)));
   }
+  REKINDLE_TRY(made->digest_, place.device->allocate(sizeof(Hash128)));
   for (const std::span<std::byte> arena : made->host_->memory())
     if (const Status locked = place.device->lock(arena); !locked) log_warning(locked.error().line());
   return made;
@@ -70,6 +73,33 @@ Status DeviceState::copy_all(bool to_host) {
     copy(to_host ? host : device, to_host ? device : host, arena.size() - header);
   }
   return synchronize();
+}
+
+Result<Hash128> DeviceState::digest() {
+  struct {
+    std::array<std::uint64_t, 2> sums;
+    Hash128 counters;
+  } parts{{}, hash128(std::as_bytes(std::span(counters_)))};
+  auto* const sums = static_cast<std::uint64_t*>(digest_.data());
+  copy(sums, parts.sums.data(), sizeof parts.sums);
+  const std::vector<std::span<std::byte>> arenas = host_->memory();
+  std::uint64_t words = 0;
+  for (const auto& tensor : host_->state()) {
+    const std::byte* const begin = tensor.bytes.data();
+    // Padding has any values, so each tensor is looked at by itself.
+    for (std::size_t i = 0; i < arenas.size(); ++i) {
+      const std::ptrdiff_t at = begin - arenas[i].data();
+      const auto header = static_cast<std::ptrdiff_t>(layout().header_floats() * sizeof(float));
+      if (at < header || at >= static_cast<std::ptrdiff_t>(arenas[i].size())) continue;
+      const device::DigestInto kernel{sums, static_cast<const std::byte*>(memory_[i].data()) + at,
+                                      tensor.bytes.size(), words};
+      place_.device->run(*place_.stream, kernel);
+      words += kernel.words();
+    }
+  }
+  copy(parts.sums.data(), sums, sizeof parts.sums);
+  REKINDLE_CHECK(synchronize());
+  return hash128(std::as_bytes(std::span(&parts, 1)));
 }
 
 void DeviceState::update(std::size_t first, std::span<const float> sum, const optim::Step& step) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "device/device.hpp"
 #include "trainer/host_state.hpp"
@@ -29,6 +30,8 @@ class DeviceState {
   checkpoint::State state() { return host_->state(); }
   Status download();
   Status upload();
+  // Of the values on the device, without a copy of them. Equal values have the same digest in every process.
+  Result<Hash128> digest();
 
   // As HostState::keep_from_children(), of the copy. A page that is locked for the device must not become
   // two.
@@ -69,6 +72,7 @@ class DeviceState {
   const double average_decay_;
   const device::Place place_;
   std::vector<device::Memory> memory_;  // values, the optimizer's states, the average
+  device::Memory digest_;               // the sums of digest()
   // The host needs them for each update. Not those of the copy, which may be on its way to a checkpoint.
   std::vector<std::int32_t> counters_;
   std::vector<float> header_;  // of the summed gradient

@@ -180,9 +180,8 @@ Result<StepLoop::Totals> StepLoop::step() {
   StepHeader header;
   parts_.link.set_phase(TrainerPhase::kComputing, kept_.replica.step);
   if (hash_due(parts_.job, kept_.replica.step, ranks_)) {
-    REKINDLE_CHECK(hash_state());
+    REKINDLE_TRY(header.state_hash, state_hash());
     parts_.link.set_phase(TrainerPhase::kComputing, kept_.replica.step);
-    header.state_hash = hashes_.digest(kept_.replica.step);
   }
   REKINDLE_CHECK(compute_micro_batches(times));
   kept_.sums.add_to(header, static_cast<int>(exchange::subtrees_of(leaves_).size()));

@@ -86,7 +86,8 @@ class StepLoop {
   Result<Clipping> clip(const exchange::Reduced& reduced);
   Status apply(const exchange::Reduced& reduced, const Totals& totals, Times times);
   void update(const exchange::SumPiece& piece, const optim::Step* step, bool hashes);
-  Status hash_state();  // afterwards hashes_ is complete and the state is in host memory
+  Result<Hash128> state_hash();  // for the comparison with the other ranks
+  Status hash_state();           // afterwards hashes_ is complete and the state is in host memory
   Status evaluate(bool& stopped);
   void note(const protocol::StepDone& done);
   // Begins a checkpoint. If the trainer pauses afterwards, waits until the shard is written.

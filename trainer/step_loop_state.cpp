@@ -31,6 +31,15 @@ void StepLoop::update(const exchange::SumPiece& piece, const optim::Step* step, 
   }
 }
 
+// All trainers of a run have the same kind of device, so all or none have a digest.
+Result<Hash128> StepLoop::state_hash() {
+  auto digest = parts_.task.digest();
+  if (!digest) return task_error(std::move(digest.error()));
+  if (*digest) return **digest;
+  REKINDLE_CHECK(hash_state());
+  return hashes_.digest(kept_.replica.step);
+}
+
 Status StepLoop::hash_state() {
   if (hashes_.complete()) return {};
   parts_.writer.release(

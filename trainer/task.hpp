@@ -5,12 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
 #include "device/device.hpp"
@@ -98,6 +100,9 @@ class Task {
   virtual checkpoint::State state() = 0;
   virtual Status download() = 0;
   virtual Status upload() = 0;
+  // A digest of the state that needs no download(), for a comparison with other trainers of the run; nullopt:
+  // there is none.
+  virtual Result<std::optional<Hash128>> digest() { return std::nullopt; }
   // The host memory that update() changes: arenas of gradient_floats() floats that contain the spans of
   // state(). Empty if the state is not in host memory.
   virtual Arenas arenas() = 0;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -40,6 +43,21 @@ TEST(Kernels, MoveTowards_HasTheBitsOfTheAverage) {
   optim::average(0.9, expected, from);
   EXPECT_EQ(std::memcmp(to.data(), expected.data(), to.size() * sizeof(float)), 0);
   EXPECT_EQ(to[1], -kInfinity);
+}
+
+TEST(Kernels, DigestInto_DoesNotDependOnThePieces) {
+  std::vector<std::uint32_t> words(1001);
+  for (std::uint32_t i = 0; i < words.size(); ++i) words[i] = i * i;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(words.data());
+  const auto digest = [&](std::size_t all, std::size_t cut) {
+    std::array<std::uint64_t, 2> sums{};
+    run_on_host(DigestInto{sums.data(), bytes, cut, 0});
+    run_on_host(DigestInto{sums.data(), bytes + cut, all - cut, cut / 4});
+    return sums;
+  };
+  EXPECT_EQ(digest(4004, 0), digest(4004, 2000));
+  EXPECT_NE(digest(4003, 0), digest(4002, 0)) << "the last word is short";
+  EXPECT_EQ(digest(4003, 0), digest(4003, 4000));
 }
 
 }  // namespace

@@ -147,5 +147,20 @@ TEST_F(CudaKernels, SumsOfSquares) {
   }
 }
 
+TEST_F(CudaKernels, Digests) {
+  for (const std::size_t count : kCounts) {
+    const Floats from = draw(4, count);
+    const Memory gpu_from = upload(from);
+    for (const std::size_t bytes : {4 * count, 4 * count - 1, 4 * count - 3}) {
+      std::vector<std::uint64_t> sums(2, 5);
+      const Memory gpu_sums = upload(sums);
+      run_on_host(DigestInto{sums.data(), reinterpret_cast<const std::byte*>(from.data()), bytes, 77});
+      run(DigestInto{static_cast<std::uint64_t*>(gpu_sums.data()),
+                     static_cast<const std::byte*>(gpu_from.data()), bytes, 77});
+      EXPECT_EQ(download<std::uint64_t>(gpu_sums), sums) << bytes;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::device

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <random>
+#include <utility>
 
 #include "device/host_device.hpp"
 #include "device_state_check.hpp"
@@ -46,6 +49,59 @@ TEST_F(DeviceStates, AnUpdateDoesNotChangeTheCopy) {
 TEST_F(DeviceStates, NoMemoryStaysBehind) {
   { testing::Pair pair({.micro_batches = testing::kMicroBatches}, place); }
   EXPECT_EQ(device->bytes_taken(), 0U);
+}
+
+struct Digests : OnTwin {
+  const UpdateOptions options{
+      .optimizer = {.name = "adam"}, .average = 0.9, .micro_batches = testing::kMicroBatches};
+  testing::Pair pair{options, place};
+
+  Digests() {
+    for (std::uint64_t step = 0; step < 2; ++step) EXPECT_TRUE(pair.update(step, 1 << 20));
+    EXPECT_TRUE(device->synchronize(*stream));
+  }
+  static void flip(float& value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits ^= 1U;
+    std::memcpy(&value, &bits, sizeof bits);
+  }
+};
+
+TEST_F(Digests, ATrainerThatGotTheState_HasTheSame) {
+  const auto joined = DeviceState::make(pair.layout, options, place).value();
+  EXPECT_NE(joined->digest().value(), pair.device->digest().value());
+  ASSERT_TRUE(pair.device->download());
+  const checkpoint::State from = pair.device->state(), to = joined->state();
+  for (std::size_t i = 0; i < from.size(); ++i) std::ranges::copy(from[i].bytes, to[i].bytes.begin());
+  ASSERT_TRUE(joined->upload());
+  EXPECT_EQ(joined->digest().value(), pair.device->digest().value());
+}
+
+TEST_F(Digests, OneBitOfAnyTensor_IsAnotherOne) {
+  const Hash128 before = pair.device->digest().value();
+  for (const std::span<float> arena : {pair.device->values(), pair.device->average()}) {
+    for (const std::size_t tensor : {testing::kW, testing::kB, testing::kMean}) {
+      for (const std::size_t at : {pair.at(tensor).offset, pair.at(tensor).end() - 1}) {
+        flip(arena[at]);
+        EXPECT_NE(pair.device->digest().value(), before) << tensor;
+        flip(arena[at]);
+      }
+    }
+  }
+  std::swap(pair.device->values()[pair.at(testing::kW).offset],
+            pair.device->values()[pair.at(testing::kW).offset + 1]);
+  EXPECT_NE(pair.device->digest().value(), before) << "the position counts";
+  std::swap(pair.device->values()[pair.at(testing::kW).offset],
+            pair.device->values()[pair.at(testing::kW).offset + 1]);
+  EXPECT_EQ(pair.device->digest().value(), before);
+}
+
+TEST_F(Digests, PaddingDoesNotCount) {
+  const Hash128 before = pair.device->digest().value();
+  ASSERT_LT(pair.at(testing::kB).end(), pair.at(testing::kMean).offset);
+  pair.device->values()[pair.at(testing::kB).end()] = NAN;
+  EXPECT_EQ(pair.device->digest().value(), before);
 }
 
 struct GradientMemories : OnTwin {
