@@ -13,6 +13,7 @@
 #include "model/abort.hpp"
 #include "model/exceptions.hpp"
 #include "model/metrics.hpp"
+#include "model/recurrent.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -56,6 +57,7 @@ Result<std::unique_ptr<TrainingModule>> TrainingModule::make(const ModelRow& row
     // All values are drawn on the host, so that they do not depend on the device.
     at::manual_seed(stream_key(seed, Draws::kInit));
     std::unique_ptr<TrainingModule> made(new TrainingModule(row.make(model), row, options));
+    if (device.is_cuda()) REKINDLE_CHECK(check_recurrent_layers(*made->module_.ptr()));
     made->module_.ptr()->to(device);
     REKINDLE_CHECK(made->collect());
     return made;

@@ -12,6 +12,7 @@ from torch import nn
 
 from rekindle import _library
 from rekindle._errors import FULL_GPU, RekindleError, one_line
+from rekindle._recurrent import set_up_recurrent_layers
 
 
 def host_memory(address: int, like: torch.Tensor) -> torch.Tensor:
@@ -48,7 +49,7 @@ class Device:
         opened = _library.Device()
         # Before torch is asked: the library knows why there is no GPU.
         if library.rk_open_device(trainer, ctypes.byref(opened)) != _library.OK:
-            raise RekindleError(library.rk_error().decode())
+            raise RekindleError(library.rk_error().decode(), code=library.rk_exit_code())
         if name == "cuda" and not torch.cuda.is_available():
             reason = "sees no GPU" if torch.version.cuda else "was built without CUDA"
             raise RekindleError(f"torch {torch.__version__} {reason}", "use device='cpu', or another torch")
@@ -66,6 +67,7 @@ class Device:
             torch.cuda.set_stream(torch.cuda.ExternalStream(opened.stream, device=self.torch))
             # A thread of autograd would have another stream where a script asks for the current one.
             torch.autograd.set_multithreading_enabled(False)
+            set_up_recurrent_layers()
 
     def _watch_memory(self) -> None:
         """Errors: torch's allocator does not say when the GPU is full, so other bits would not be noticed."""

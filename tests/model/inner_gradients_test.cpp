@@ -1,12 +1,17 @@
-// Models that compute gradients in their own forward and backward passes.
+// Models that compute gradients in their own forward and backward passes, and layers whose passes are
+// cuDNN's.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
 
 #include <thread>
 
 #include "base/text.hpp"
+#include "model/recurrent.hpp"
 #include "model/training_module.hpp"
 #include "probe.hpp"
 
@@ -134,6 +139,21 @@ TEST(InnerGradients, AHookThatForwardRegisters_IsUsed) {
   ASSERT_TRUE(halved.loss) << halved.loss.error().line();
   EXPECT_TRUE(halved.of(0).equal(expected.of(0) * 0.5));
   EXPECT_TRUE(halved.of(1).equal(expected.of(1)));
+}
+
+// On a GPU; here the module alone is looked at.
+TEST(RecurrentLayers, WithDropoutBetweenThem_AreNamed) {
+  const auto problem = [](const auto& layer) {
+    const nn::Sequential module(nn::Linear(4, 4), layer);
+    const Status found = check_recurrent_layers(*module);
+    return found ? std::string() : found.error().what;
+  };
+  EXPECT_EQ(problem(nn::LSTM(nn::LSTMOptions(4, 4).num_layers(2).dropout(0.3))),
+            "the layer 1 has dropout between its layers, which on a GPU is not the same each time");
+  EXPECT_NE(problem(nn::GRU(nn::GRUOptions(4, 4).num_layers(2).dropout(0.3))), "");
+  EXPECT_NE(problem(nn::RNN(nn::RNNOptions(4, 4).num_layers(2).dropout(0.3))), "");
+  EXPECT_EQ(problem(nn::LSTM(nn::LSTMOptions(4, 4).num_layers(2))), "");
+  EXPECT_EQ(problem(nn::LSTM(nn::LSTMOptions(4, 4).dropout(0.3))), "");
 }
 
 }  // namespace
