@@ -12,6 +12,7 @@ from torch.utils.data import default_collate
 from rekindle import _library
 from rekindle._call import Call
 from rekindle._data import make_dataset
+from rekindle._device import moved
 from rekindle._errors import RekindleError, one_line
 from rekindle._evaluation import check_loss_of_tests, check_metrics
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
@@ -167,14 +168,30 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(used[indices.as_strided(other.shape, other.stride(), other.storage_offset()).flatten()].any())
 
 
-def _metric_names(call: Call, model: nn.Module, test_data: Any) -> list[str]:
+def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.device) -> list[str]:
     if call.metrics is None:
         return []
     model.eval()
     with torch.no_grad():
-        found = call.metrics(model, (call.collate or default_collate)([test_data[0]]))
+        found = call.metrics(model, moved((call.collate or default_collate)([test_data[0]]), device))
     check_metrics(found)
     return list(found)
+
+
+def _optimizer_and_metrics(call: Call, model: nn.Module, test_data: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """Tensors of the optimizer, and names. Some operators and optimizers work on a GPU alone."""
+
+    def computed(device: torch.device) -> tuple[list[dict[str, Any]], list[str]]:
+        model.to(device)
+        made = [] if call.make_optimizer is None else Template(call.make_optimizer, model).specs()
+        return made, _metric_names(call, model, test_data, device)
+
+    try:
+        return computed(torch.device("cpu"))
+    except Exception:
+        if not torch.cuda.is_available():
+            raise
+    return computed(torch.device("cuda"))
 
 
 def _look_for_gpu() -> dict[str, Any]:
@@ -195,15 +212,14 @@ def describe(call: Call, key: int) -> dict[str, Any]:
     found = Tensors(model)
     found.check_on_cpu()
     tensors = found.specs()
-    if call.make_optimizer is not None:
-        tensors += Template(call.make_optimizer, model).specs()
-    metrics = _metric_names(call, model, test_data)
+    tied = [name for pair in found.tied.items() for name in pair]
     if test_data is not None:
         check_loss_of_tests(call, model, test_data, key)
+    of_optimizer, metrics = _optimizer_and_metrics(call, model, test_data)
     return {
         "options": call.options,
-        "tensors": tensors,
-        "tied": [name for pair in found.tied.items() for name in pair],
+        "tensors": tensors + of_optimizer,
+        "tied": tied,
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
         "metrics": metrics,

@@ -97,7 +97,7 @@ class Task:
         machine = f"Python {platform.python_version()}, torch {torch.__version__}, {processor}"
         bits = json.dumps(fingerprint(self.job, self.device.describe())).encode()
         if self.library.rk_set_state(self.trainer, specs, len(specs), bits, machine.encode()) != _library.OK:
-            raise RekindleError(self.library.rk_error().decode())
+            raise RekindleError(self.library.rk_error().decode(), code=self.library.rk_exit_code())
         make_dense(self.model)  # now that there is memory for all
         compile_each_shape()
         saved = {id(self.tensors.buffer(name)) for name in self.tensors.buffers}
