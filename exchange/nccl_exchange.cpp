@@ -236,7 +236,15 @@ class NcclExchange final : public Exchange {
     NcclExchange& of;
   };
 
-  Result<Memory> memory(std::size_t floats) { return parts_.place.device->allocate(floats * sizeof(float)); }
+  // On a full GPU it is NCCL's way that fails: the other one needs less memory.
+  Result<Memory> memory(std::size_t floats) {
+    auto taken = parts_.place.device->allocate(floats * sizeof(float));
+    if (!taken && taken.error().code == ExitCode::kConfig && ranks_ > 1) {
+      taken.error().kind = ErrorKind::kOther;
+      taken.error().what += ", which the exchange by NCCL needs";
+    }
+    return taken;
+  }
   int partials(int rank) const { return layout_.partials[static_cast<std::size_t>(rank)]; }
   float* sums_of(int rank, std::size_t cut) const { return sums_.floats().data() + cuts_.place(rank, cut); }
   std::size_t window_floats() const { return padded(cuts_.shard(rank_).count); }
