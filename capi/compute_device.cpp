@@ -39,7 +39,7 @@ Result<ComputeDevice> open_device(const std::string& name, int local_rank,
   ComputeDevice opened;
   if (name == "cpu") return opened;
   if (name == "twin") {
-    opened.device = device::make_host_device_for(local_rank);
+    REKINDLE_TRY(opened.device, device::make_host_device_for(local_rank));
   } else if (name == "cuda") {
     REKINDLE_TRY(opened.device, open_gpu(local_rank, folder));
     opened.is_gpu = true;

@@ -29,6 +29,7 @@ struct rk_trainer {
   app::StartedTrainer started;
   int local_rank = device::local_rank();    // a script must not find it in its environment
   capi::ComputeDevice device;               // lives longer than the task
+  std::optional<Error> no_device;           // why none could be opened
   std::string job;                          // as JSON
   std::unique_ptr<capi::ForeignTask> made;  // until rk_run()
   capi::ForeignTask* task = nullptr;        // always the same
@@ -107,7 +108,7 @@ int open(int argc, char** argv, std::unique_ptr<rk_trainer>& trainer) {
 
 int open_device(rk_trainer& trainer, rk_device& device) {
   auto opened = capi::open_device(trainer.options().device, trainer.local_rank, own_folder());
-  if (!opened) return failed(opened.error());
+  if (!opened) return failed(trainer.no_device.emplace(std::move(opened.error())));
   trainer.device = std::move(*opened);
   const capi::ComputeDevice& made = trainer.device;
   device = {.gpu = made.is_gpu ? made.device->index() : -1,
@@ -215,6 +216,7 @@ void rk_fail(rk_trainer* trainer, const char* what, const char* hint) {
 
 int rk_give_up(rk_trainer* trainer, int code, const char* what, const char* hint) {
   return run_as(*trainer, [&](const protocol::Job&) -> Result<std::unique_ptr<trainer::Task>> {
+    if (trainer->no_device) return forward_error(*trainer->no_device);
     return fail(static_cast<ExitCode>(code), what, hint);
   });
 }

@@ -23,6 +23,11 @@ std::string text_of(cudaError_t error) {
 
 static_assert(kCudaSuccess == cudaSuccess && kCudaMemoryAllocation == cudaErrorMemoryAllocation &&
               kCudaInsufficientDriver == cudaErrorInsufficientDriver && kCudaNoDevice == cudaErrorNoDevice &&
+              kCudaInvalidDeviceFunction == cudaErrorInvalidDeviceFunction &&
+              kCudaInvalidKernelImage == cudaErrorInvalidKernelImage &&
+              kCudaNoKernelImage == cudaErrorNoKernelImageForDevice &&
+              kCudaInvalidPtx == cudaErrorInvalidPtx &&
+              kCudaUnsupportedPtx == cudaErrorUnsupportedPtxVersion &&
               kCudaSystemNotReady == cudaErrorSystemNotReady &&
               kCudaDriverMismatch == cudaErrorSystemDriverMismatch);
 
@@ -67,13 +72,14 @@ cudaEvent_t of(Event& event) { return static_cast<CudaEvent&>(event).event; }
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, int gpus, const cudaDeviceProp& properties, Fd claim)
+  CudaDevice(int index, int gpus, const cudaDeviceProp& properties)
       : index_(index),
         gpus_(gpus),
         name_(properties.name),
         identity_(identity_of(properties)),
-        bus_(str(properties.pciDomainID, ":", properties.pciBusID, ":", properties.pciDeviceID)),
-        claim_(std::move(claim)) {}
+        bus_(str(properties.pciDomainID, ":", properties.pciBusID, ":", properties.pciDeviceID)) {}
+
+  void keep(std::vector<Fd> claims) { claims_ = std::move(claims); }
 
   std::string name() const override { return name_; }
   std::string identity() const override { return identity_; }
@@ -203,7 +209,7 @@ class CudaDevice final : public Device {
 
   const int index_, gpus_;
   const std::string name_, identity_, bus_;
-  const Fd claim_;  // of the GPU
+  std::vector<Fd> claims_;  // of the GPU
   std::mutex mutex_;
   Status failure_;  // the first one
 };
@@ -229,25 +235,27 @@ Result<int> count_gpus() {
   return start.gpus;
 }
 
-Result<cudaDeviceProp> properties_of(int index) {
-  cudaDeviceProp properties{};
-  const cudaError_t error = cudaGetDeviceProperties(&properties, index);
-  if (error == cudaSuccess) return properties;
+tl::unexpected<Error> unusable(int index, cudaError_t error) {
   static_cast<void>(cudaGetLastError());
   return no_device(str("GPU ", index, " cannot be used: ", text_of(error)), "look at nvidia-smi");
 }
 
-Result<std::unique_ptr<Device>> open(int index, int gpus, Fd claim) {
+Result<cudaDeviceProp> properties_of(int index) {
+  cudaDeviceProp properties{};
+  const cudaError_t error = cudaGetDeviceProperties(&properties, index);
+  if (error != cudaSuccess) return unusable(index, error);
+  return properties;
+}
+
+Result<std::unique_ptr<CudaDevice>> open(int index, int gpus) {
   REKINDLE_TRY(const cudaDeviceProp properties, properties_of(index));
-  if (const cudaError_t error = cudaSetDevice(index); error != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return no_device(str("GPU ", index, " cannot be used: ", text_of(error)), "look at nvidia-smi");
-  }
-  if (const cudaError_t error = kernels_fit(); error != cudaSuccess)
-    return no_device(str(properties.name, " (compute capability ", properties.major, ".", properties.minor,
-                         ") cannot run this build: ", text_of(error)),
-                     "use --device cpu");
-  return std::make_unique<CudaDevice>(index, gpus, properties, std::move(claim));
+  if (const cudaError_t error = cudaSetDevice(index); error != cudaSuccess) return unusable(index, error);
+  const cudaError_t error = kernels_fit();
+  if (error == cudaSuccess) return std::make_unique<CudaDevice>(index, gpus, properties);
+  if (!build_does_not_fit(error)) return unusable(index, error);
+  return no_device(str(properties.name, " (compute capability ", properties.major, ".", properties.minor,
+                       ") cannot run this build: ", text_of(error)),
+                   "use --device cpu");
 }
 
 }  // namespace
@@ -262,26 +270,23 @@ Result<std::unique_ptr<Device>> open_cuda_device(int index) {
   if (index >= gpus)
     return no_device(str("no CUDA device ", index, ": this process sees ", gpus),
                      "use fewer trainers on this machine, or several on one GPU");
-  return open(index, gpus, {});
+  return open(index, gpus);
 }
 
 Result<std::unique_ptr<Device>> open_cuda_device_for(int number) {
   REKINDLE_TRY(const int gpus, count_gpus());
   std::vector<std::string> identities;
-  std::vector<int> indices;
-  Status first_lost;
   for (int index = 0; index < gpus; ++index) {
     const auto properties = properties_of(index);
-    if (!properties) {  // lost; the others can be used
-      if (first_lost) first_lost = forward_error(properties.error());
-      continue;
-    }
-    identities.push_back(identity_of(*properties));
-    indices.push_back(index);
+    identities.push_back(properties ? identity_of(*properties) : "");  // "": lost; the others can be used
   }
-  if (identities.empty()) return forward_error(first_lost.error());
-  ClaimedGpu gpu = claim_gpu(identities, number);
-  return open(indices[static_cast<std::size_t>(gpu.index)], gpus, std::move(gpu.claim));
+  std::unique_ptr<CudaDevice> device;
+  REKINDLE_TRY(ClaimedGpu gpu, claim_gpu(identities, number, [&](int index) -> Status {
+                 REKINDLE_TRY(device, open(index, gpus));
+                 return {};
+               }));
+  device->keep(std::move(gpu.claims));
+  return device;
 }
 
 }  // namespace rekindle::device

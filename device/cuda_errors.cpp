@@ -37,6 +37,11 @@ Status check_start(const CudaStart& start) {
   return {};
 }
 
+bool build_does_not_fit(int error) {
+  return error == kCudaInvalidDeviceFunction || error == kCudaInvalidKernelImage ||
+         error == kCudaNoKernelImage || error == kCudaInvalidPtx || error == kCudaUnsupportedPtx;
+}
+
 Error operation_error(const std::string& gpu, const std::string& what, const std::string& text) {
   return {ExitCode::kGaveUp, str(gpu, ": ", what, " failed: ", text), "dmesg may say more (Xid)"};
 }

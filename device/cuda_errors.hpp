@@ -10,7 +10,9 @@ namespace rekindle::device {
 
 // Values of cudaError_t.
 inline constexpr int kCudaSuccess = 0, kCudaMemoryAllocation = 2, kCudaInsufficientDriver = 35,
-                     kCudaNoDevice = 100, kCudaSystemNotReady = 802, kCudaDriverMismatch = 803;
+                     kCudaInvalidDeviceFunction = 98, kCudaNoDevice = 100, kCudaInvalidKernelImage = 200,
+                     kCudaNoKernelImage = 209, kCudaInvalidPtx = 218, kCudaUnsupportedPtx = 222,
+                     kCudaSystemNotReady = 802, kCudaDriverMismatch = 803;
 
 // What CUDA's first calls in a process have returned.
 struct CudaStart {
@@ -25,6 +27,10 @@ Status check_start(const CudaStart& start);
 
 // An operation of a GPU has failed (ExitCode::kGaveUp). `text`: of the error.
 Error operation_error(const std::string& gpu, const std::string& what, const std::string& text);
+
+// Whether the error of a first kernel means that this build has none for this GPU, and not that the GPU or
+// its context has failed.
+bool build_does_not_fit(int error);
 
 // cudaMalloc has failed: the GPU is full (ExitCode::kConfig), or an earlier operation has failed and only
 // this call shows it.

@@ -1,22 +1,31 @@
 // Which GPU of a machine a trainer takes: one that no other trainer of the machine has, if there is one.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/files.hpp"
+#include "base/result.hpp"
 
 namespace rekindle::device {
 
 struct ClaimedGpu {
   int index = 0;
-  Fd claim;  // to be kept as long as the GPU is used; the kernel ends it with the process
+  // To be kept as long as the process lives; the kernel ends them with it.
+  std::vector<Fd> claims;
 };
 
-// `identities`: Device::identity() of the GPUs that this process sees, at least one. Looks from GPU `number`
-// modulo their number on, so that the trainers of a run have the GPUs of their numbers if all are free. If
-// none is free, takes one that the fewest trainers have. Processes in other network namespaces are not
-// noticed.
-ClaimedGpu claim_gpu(std::span<const std::string> identities, int number);
+// Takes and opens a GPU. `identities`: Device::identity() of the GPUs that this process sees, at least one;
+// "" for one that cannot tell it. `open(i)`: opens GPU i. Looks from GPU `number` modulo their number on, so
+// that the trainers of a run have the GPUs of their numbers if all are free. A GPU that cannot be opened is
+// passed over. If none is free, takes one that the fewest trainers have. Processes in other network
+// namespaces are not noticed.
+//
+// Errors: no GPU can be opened, and why. Or (kNotYet) a GPU of the machine cannot be opened, and each other
+// one has a trainer: with `number` below the number of GPUs, no trainer was meant to share one.
+Result<ClaimedGpu> claim_gpu(std::span<const std::string> identities, int number,
+                             const std::function<Status(int index)>& open);
 
 }  // namespace rekindle::device

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -69,8 +70,8 @@ class TwinStream final : public Stream {
 
 class Twin final : public HostDevice {
  public:
-  explicit Twin(const TwinOptions& options, Fd claim = {})
-      : options_(options), claim_(std::move(claim)), random_(options.seed) {}
+  explicit Twin(const TwinOptions& options, std::vector<Fd> claims = {})
+      : options_(options), claims_(std::move(claims)), random_(options.seed) {}
 
   std::string name() const override { return "host twin"; }
   std::string identity() const override {
@@ -167,7 +168,7 @@ class Twin final : public HostDevice {
     settle();
     if (when_full_) when_full_();  // a device may be full at any time
     const std::size_t whole = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
-    void* const data = std::aligned_alloc(kAlignment, whole);
+    void* const data = whole > options_.memory - bytes_taken() ? nullptr : std::aligned_alloc(kAlignment, whole);
     if (data == nullptr)
       return broken({ExitCode::kConfig, str("no memory for ", bytes, " bytes"), "use fewer trainers"});
     std::memset(data, 0, whole);
@@ -188,7 +189,7 @@ class Twin final : public HostDevice {
   }
 
   const TwinOptions options_;
-  const Fd claim_;  // of its GPU
+  const std::vector<Fd> claims_;  // of its GPU
   std::mt19937_64 random_;
   std::map<void*, std::size_t> taken_;
 };
@@ -276,16 +277,23 @@ std::unique_ptr<HostDevice> make_host_device(const TwinOptions& options) {
   return std::make_unique<Twin>(options);
 }
 
-std::unique_ptr<HostDevice> make_host_device_for(int number) {
+Result<std::unique_ptr<Device>> make_host_device_for(int number) {
   std::vector<std::string> identities;
   std::istringstream list(environment_variable("REKINDLE_TWIN_GPUS"));
   for (std::string identity; std::getline(list, identity, ',');) identities.push_back(identity);
-  if (identities.empty()) return make_host_device();
-  ClaimedGpu gpu = claim_gpu(identities, number);
   TwinOptions options;
+  const std::string memory = environment_variable("REKINDLE_TWIN_MEMORY");
+  std::from_chars(memory.data(), memory.data() + memory.size(), options.memory);
+  if (identities.empty()) return make_host_device(options);
+  const auto open = [&](int index) -> Status {
+    if (!identities[static_cast<std::size_t>(index)].starts_with('!')) return {};
+    return fail(ExitCode::kConfig, str("GPU ", index, " cannot be used: it is a broken twin"),
+                "look at nvidia-smi");
+  };
+  REKINDLE_TRY(ClaimedGpu gpu, claim_gpu(identities, number, open));
   options.identity = identities[static_cast<std::size_t>(gpu.index)];
   options.gpus = static_cast<int>(identities.size());
-  return std::make_unique<Twin>(options, std::move(gpu.claim));
+  return std::make_unique<Twin>(options, std::move(gpu.claims));
 }
 
 }  // namespace rekindle::device

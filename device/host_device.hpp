@@ -4,8 +4,10 @@
 // often be quick enough. For the same reason it finds its memory full at each allocation, at first.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -19,6 +21,7 @@ struct TwinOptions {
   std::string identity = {};  // empty: one of its own
   std::string bus = {};       // empty: the identity
   int gpus = 1;               // of the machine
+  std::size_t memory = std::numeric_limits<std::size_t>::max();  // bytes
 };
 
 // What native() of the twin's streams points to. A library that is loaded at run time (the stand-in for NCCL
@@ -44,7 +47,8 @@ class HostDevice : public Device {
 
 std::unique_ptr<HostDevice> make_host_device(const TwinOptions& options = {});
 // The twin of a machine's trainer `number`. REKINDLE_TWIN_GPUS in the environment has the identities of the
-// machine's GPUs, separated by commas; without it, each trainer has one of its own.
-std::unique_ptr<HostDevice> make_host_device_for(int number);
+// machine's GPUs, separated by commas; one that begins with ! cannot be opened. Without it, each trainer has
+// one of its own. REKINDLE_TWIN_MEMORY: their bytes. Errors: those of claim_gpu().
+Result<std::unique_ptr<Device>> make_host_device_for(int number);
 
 }  // namespace rekindle::device

@@ -55,6 +55,11 @@ bool Coordinator::ends_before_it_begins(const std::string& worker, const Trainer
   const std::string host = membership_.host_of(worker);
   const Finish error{failed.exit_code, failed.what, failed.hint, EndCause::kReported};
   faults_.start_tries.reported(host, error);
+  if (failed.only_here) {
+    if (faults_.start_tries.has_no_gpu(failed.trainer) && config_.expected_trainers > 1)
+      --config_.expected_trainers;
+    return false;
+  }
   if (config_.restarted || !membership_.trainers.empty() ||
       membership_.own_slots(host) < config_.expected_trainers)
     return false;
@@ -201,7 +206,11 @@ void Coordinator::judge_crashes() {
     Finish finish = no_way_past(stuck->step, config_.job, log_, what, stuck->how);
     finish.hint = resume_hint();
     finish.cause = cause;
-    end(finish);
+    // The members have a state, and saving it needs less of the exchange than a step. Once.
+    const bool saves = cause == EndCause::kExchangeFails && !stop_;
+    if (!saves) return end(finish);
+    stop_.ask(StopRun{finish.exit_code, finish.line, Time(0)}, times_.now);
+    stop_.cause = StopCause::kExchangeFails;
   };
   judge(faults_.step_crashes, EndCause::kCrashes, "trainers crash");
   judge(faults_.step_hangs, EndCause::kHangs, "trainers hang");

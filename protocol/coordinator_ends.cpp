@@ -8,18 +8,31 @@
 
 namespace rekindle::protocol {
 
+namespace {
+
+EndCause cause_of_end(StopCause cause) {
+  switch (cause) {
+    case StopCause::kSamplesUnusable:
+      return EndCause::kSamplesUnusable;
+    case StopCause::kSamplesUnreadable:
+      return EndCause::kSamplesUnreadable;
+    case StopCause::kExchangeFails:
+      return EndCause::kExchangeFails;
+    default:
+      return EndCause::kOther;
+  }
+}
+
+}  // namespace
+
 void Coordinator::stop_members() {
   for (const std::string& member : generation_.members) send(member, Stop{generation_.id});
 }
 
 Finish Coordinator::saved_finish(std::uint64_t step) const {
   const int exit_code = stop_.exit_code(75);
-  const bool unusable = stop_.cause == StopCause::kSamplesUnusable,
-             unreadable = stop_.cause == StopCause::kSamplesUnreadable;
-  const std::string why = unusable || unreadable ? ": " + stop_.asked->why : "";
-  const EndCause cause = unusable     ? EndCause::kSamplesUnusable
-                         : unreadable ? EndCause::kSamplesUnreadable
-                                      : EndCause::kOther;
+  const EndCause cause = cause_of_end(stop_.cause);
+  const std::string why = cause == EndCause::kOther ? "" : ": " + stop_.asked->why;
   if (!committed_step()) return {exit_code, str("stopped before anything was saved", why), "", cause};
   return {exit_code, str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved", why),
           "", cause};

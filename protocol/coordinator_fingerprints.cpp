@@ -80,8 +80,8 @@ bool Coordinator::choose_bits() {
 }
 
 // NCCL refuses two trainers on one GPU. With --exchange nccl, a member and a trainer of the run itself keep
-// their GPU; the worker of the other trainer is refused. False: the run ends with an error, or waits for
-// trainers.
+// their GPU, and the other trainer is left out. If its worker has no other trainers, the worker is refused.
+// False: the run ends with an error, or waits for trainers.
 bool Coordinator::one_gpu_each() {
   if (config_.job.exchange != "nccl") return true;
   std::vector<const KnownTrainer*> all;
@@ -89,8 +89,8 @@ bool Coordinator::one_gpu_each() {
   std::ranges::stable_sort(all, {}, [&](const KnownTrainer* each) {
     return std::pair(each->rank < 0, membership_.joined(each->worker));
   });
-  std::map<std::string, const TrainerReady*> taken;  // by what NCCL takes for a GPU
-  std::set<std::string> refused;                     // workers
+  std::map<std::string, const TrainerReady*> taken;              // by what NCCL takes for a GPU
+  std::map<std::string, std::map<std::string, Finish>> surplus;  // why a trainer is, by worker and trainer
   for (const KnownTrainer* each : all) {
     const TrainerReady& ready = each->ready;
     const auto [first, is_free] = taken.emplace(ready.address.nccl, &ready);
@@ -103,12 +103,20 @@ bool Coordinator::one_gpu_each() {
       end(no);
       return false;
     }
-    if (refused.insert(each->worker).second) refuse(each->worker, no);
+    surplus[each->worker].emplace(ready.trainer, no);
   }
-  if (refused.empty()) return true;
+  if (surplus.empty()) return true;
   std::vector<std::string> others;
-  for (const std::string& worker : refused)
-    for (const std::string& name : membership_.trainers_of(worker)) others.push_back(name);
+  for (const auto& [worker, trainers] : surplus) {
+    const bool all_of_it = trainers.size() == membership_.trainers_of(worker).size();
+    if (all_of_it) refuse(worker, trainers.begin()->second);
+    for (const auto& [name, why] : trainers) {
+      others.push_back(name);
+      if (all_of_it) continue;
+      emit(Warn{str(why.line, ": trainer ", name, " is left out")});
+      emit(SendTrainer{worker, name, Quit{}});  // its worker starts no other one for it
+    }
+  }
   lose(others, "another trainer has its GPU");
   if (stop_ || enough_trainers()) return true;
   wait_for_trainers();

@@ -17,6 +17,7 @@ void Coordinator::on_report(const std::string& worker, const TrainerReady& messa
   trainer.ready = message;
   trainer.last_seen = trainer.progressed = times_.now;
   membership_.trainers[message.trainer] = std::move(trainer);
+  faults_.told.ready(worker);
   if (phase() == Phase::kQuitting) return send(message.trainer, Quit{});
   judge_early_crashes();
 }
@@ -156,6 +157,7 @@ void Coordinator::on_report(const std::string&, const TrainerBeat& message) {
 void Coordinator::on_report(const std::string& worker, const TrainerFailed& message) {
   if (ends_before_it_begins(worker, message)) return;
   if (auto* const trainer = membership_.find(message.trainer)) trainer->failure = message.what;
+  if (!faults_.told.is_new(worker, message.what)) return;
   emit(Warn{str("trainer ", message.trainer, ": ", message.what,
                 message.hint.empty() ? "" : str(": ", message.hint))});
 }

@@ -86,6 +86,11 @@ class StartTries {
   using SlotsOf = std::function<int(const std::string& host)>;
 
   void reported(const std::string& host, Finish error) { hosts_[host].error = std::move(error); }
+  // A trainer has no usable GPU, and others of its machine may have one. True for the first time of its slot,
+  // which the start need not wait for.
+  bool has_no_gpu(const std::string& trainer) {
+    return no_gpu_.insert(trainer.substr(0, trainer.rfind('-'))).second;
+  }
   // `refused`: the trainer reported that it cannot work there, so its worker does not try again.
   void crashed(const std::string& host, std::string how, bool refused);
   // Hosts on which all slots have used their tries.
@@ -105,6 +110,20 @@ class StartTries {
     std::optional<Finish> error;  // reported by the last trainer that could report
   };
   std::map<std::string, Host> hosts_;  // hosts that are not excluded
+  std::set<std::string> no_gpu_;       // slots: the names of trainers without the number at the end
+};
+
+// What trainers say before they end. A slot is tried again and again, and most often meets the same error.
+class ToldFailures {
+ public:
+  // Whether no trainer of this worker has said it since one was ready.
+  bool is_new(const std::string& worker, const std::string& what) {
+    return told_[worker].insert(what).second;
+  }
+  void ready(const std::string& worker) { told_.erase(worker); }
+
+ private:
+  std::map<std::string, std::set<std::string>> told_;
 };
 
 // Data links between workers that fail although both ends are alive. Invariant: no worker has a link to
@@ -226,6 +245,7 @@ struct FaultPolicy {
   OddStates odd_states;
   UnusableSamples samples;
   SilenceLimit silence;
+  ToldFailures told;
 
   void check() const {
     step_crashes.check();

@@ -17,6 +17,7 @@ enum class StopCause {
   // The same reason of a pause: no worker that is left can compute the next step.
   kSamplesUnusable,
   kSamplesUnreadable,
+  kExchangeFails,  // again and again, at one step
 };
 
 // Invariants: without `asked` there is no `until`, no step is given up, and the cause is kRequest.

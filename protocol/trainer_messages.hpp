@@ -93,8 +93,7 @@ struct SampleSkipped {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleSkipped, why)
 
-// The trainer begins to write its shard, in the background unless `parks` is set. ShardWritten or ShardFailed
-// follows.
+// The trainer begins to write its shard: ShardWritten or ShardFailed follows. `parks`: not in the background.
 struct ShardBegun {
   GenerationId generation;
   std::string trainer;
@@ -227,8 +226,9 @@ struct TrainerFailed {
   std::string trainer;
   int exit_code = 70;
   std::string what, hint;
+  bool only_here = false;  // other trainers of the machine may work: it has no usable GPU for this one
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerFailed, trainer, exit_code, what, hint)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerFailed, trainer, exit_code, what, hint, only_here)
 
 struct TrainerExited {  // sent by the worker of the trainer
   std::string trainer;

@@ -125,7 +125,9 @@ Status run_trainer(const TrainerConfig& config, const MakeTask& make_task, Fd wo
   SocketLink link(std::move(worker_socket), config.trainer);
   return run(config, make_task, link, [&](const Error& error) {
     log_error(error.line());
-    link.send(protocol::TrainerFailed{config.trainer, static_cast<int>(error.code), error.what, error.hint});
+    const bool only_here = error.kind == ErrorKind::kNotYet;  // of device/gpu_claim
+    link.send(protocol::TrainerFailed{config.trainer, static_cast<int>(error.code), error.what, error.hint,
+                                      only_here});
   });
 }
 

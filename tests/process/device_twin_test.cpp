@@ -28,7 +28,7 @@ class DeviceTwin : public ::testing::Test {
   void TearDown() override {
     for (const char* name :
          {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS", "NCCL_STAND_IN_VERSION",
-          "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK", "REKINDLE_TWIN_GPUS"})
+          "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK", "REKINDLE_TWIN_GPUS", "REKINDLE_TWIN_MEMORY"})
       ::unsetenv(name);
   }
 
@@ -227,6 +227,46 @@ TEST_F(DeviceTwin, MoreTrainersThanGpus_ShareThemAndSayIt) {
   const Outcome outcome = run(twin("run", 2, "auto", 5));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE((outcome.out + outcome.err).find("2 trainers share one GPU"), std::string::npos) << outcome.err;
+}
+
+// The trainer without a GPU is tried again and again; the others do not wait for it.
+TEST_F(DeviceTwin, OneGpuCannotBeOpened_TheOthersTrainAndItIsNamed) {
+  const std::string expected = on_cpu();
+  const std::string mine = str("twin-", ::getpid(), "-one-");
+  ::setenv("REKINDLE_TWIN_GPUS", str(mine, 0, ",!", mine, 1, ",", mine, 2).c_str(), 1);
+  const Outcome outcome = run(twin("run", 3, "nccl"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string said = outcome.out + outcome.err;
+  EXPECT_NE(said.find("GPU 1 cannot be used: it is a broken twin; each other GPU here has a trainer"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("this run uses 2 of 3 GPUs on "), std::string::npos) << said;
+  EXPECT_EQ(digest_of(scratch_ / "run"), expected);
+}
+
+TEST_F(DeviceTwin, NoGpuCanBeOpened_TheRunEndsAtOnceAndSaysWhy) {
+  const std::string mine = str("!twin-", ::getpid(), "-none-");
+  ::setenv("REKINDLE_TWIN_GPUS", str(mine, 0, ",", mine, 1).c_str(), 1);
+  const Outcome outcome = run(twin("run", 2, "auto"));
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
+  EXPECT_NE(outcome.err.find("cannot be used: it is a broken twin: look at nvidia-smi"), std::string::npos)
+      << outcome.err;
+}
+
+// The exchange by NCCL needs more memory of a GPU than the one through the host: here 2.4 MB more, for what
+// the joined trainer sends.
+TEST_F(DeviceTwin, TooLittleMemoryForNccl_GoesThroughHostMemory) {
+  ::setenv("REKINDLE_TWIN_MEMORY", "39500000", 1);
+  Program program(Arguments{rekindle()} + twin("run", 1, "auto", 100000));
+  wait_for_step(program, "run", 1);
+  Program joins({rekindle(), "join", scratch_ / "run"});
+  EXPECT_TRUE(eventually([&] { return trainers_now(scratch_ / "run") == 2; })) << program.printed();
+  const std::string said = program.printed();
+  EXPECT_NE(said.find("bytes, which the exchange by NCCL needs"), std::string::npos) << said;
+  EXPECT_NE(said.find("gradients go through host memory: NCCL has failed"), std::string::npos) << said;
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
+  joins.wait();
 }
 
 TEST_F(DeviceTwin, NvmlHangs_TheRunDoesNot) {

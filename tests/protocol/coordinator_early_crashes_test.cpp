@@ -181,5 +181,29 @@ TEST_F(CoordinatorTest, TrainerThatSaidWhyItEnds_TheReasonIsToldWithItsLoss) {
   EXPECT_TRUE(told);
 }
 
+// One of a machine's GPUs cannot be used. Its slot tries again and again, and says it once.
+TEST_F(EarlyCrashes, TrainerWithoutAUsableGpu_TheOthersBeginAtOnce) {
+  config_.expected_trainers = 2;
+  begin();
+  workers_.insert("w-h1");
+  feed(WorkerRegistered{{"w-h1", "h1", "build", 2, {}}});
+  for (int i = 1; i <= 2; ++i) {
+    say(TrainerFailed{str("w-h1.1-", i), 70, "GPU 1 is broken", "", true}, "w-h1");
+    say(TrainerExited{str("w-h1.1-", i), false, 70}, "w-h1");
+    EXPECT_FALSE(finish());
+  }
+  EXPECT_EQ(sent<Start>(comes_up("h1")).size(), 1U);
+  const auto told = [this] {
+    return std::ranges::count_if(
+        of<Warn>(all_), [](const Warn& warn) { return warn.line.find("GPU 1 is broken") != warn.line.npos; });
+  };
+  EXPECT_EQ(told(), 1);
+  for (int i = 3; i <= 5; ++i) {
+    say(TrainerFailed{str("w-h1.1-", i), 70, "GPU 1 is broken", "", true}, "w-h1");
+    say(TrainerExited{str("w-h1.1-", i), false, 70}, "w-h1");
+  }
+  EXPECT_EQ(told(), 2) << "once more, because a trainer of the worker was ready in between";
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

@@ -36,14 +36,18 @@ TEST_F(CoordinatorTest, TrainersOfOneWorkerCannotExchangeData_TheRunGivesUpAfter
     Paused seen = paused("b", 6, PauseReason::kExchangeFailed);
     seen.peer = 0;
     say(seen);
-    const auto warned = of<Warn>(pause("a", 6, PauseReason::kAborted));
+    auto effects = pause("a", 6, PauseReason::kAborted);
+    const auto warned = of<Warn>(effects);
     ASSERT_FALSE(warned.empty());
     EXPECT_THAT(warned[0].line, testing::HasSubstr("cannot exchange data"));
     if (!machine_->ending()) {
-      ASSERT_EQ(sent<Start>(pass(config_.link_pause)).size(), 2U) << tries;
+      const auto later = pass(config_.link_pause);
+      effects.insert(effects.end(), later.begin(), later.end());
+      ASSERT_EQ(sent<Start>(effects).size(), 2U) << tries;
+      EXPECT_EQ(sent<Start>(effects)[0].second.stop, tries == 5) << "it saves before it ends";
     }
   }
-  EXPECT_EQ(tries, 6);  // the first one was before step 6 was known
+  EXPECT_EQ(tries, 7);  // the first one was before step 6 was known, and the last one only saves
   ASSERT_TRUE(machine_->ending());
   EXPECT_EQ(machine_->ending()->exit_code, 70);
   EXPECT_THAT(machine_->ending()->line, testing::HasSubstr("an exchange fails again and again at step 6"));
@@ -120,6 +124,33 @@ TEST_F(NcclErrors, WithNccl_TheRunEndsAfterFiveTriesWithItsText) {
   EXPECT_THAT(machine_->ending()->line,
               testing::AllOf(testing::HasSubstr("an exchange fails again and again at step 0"),
                              testing::HasSubstr("NCCL: error 2: no shared memory")));
+}
+
+// What fails is NCCL's: a generation that only saves does without it.
+TEST_F(NcclErrors, WithNccl_TheStateIsSavedBeforeTheEnd) {
+  begin_on_gpus("nccl");
+  say(StepDone{.generation = machine_->generation(), .step = 2});
+  std::vector<std::pair<std::string, Start>> starts;
+  for (int tries = 0; tries < 10 && (starts.empty() || !starts[0].second.stop); ++tries) {
+    starts = sent<Start>(fail_at(2));
+    if (starts.empty()) starts = starts_within(config_.link_pause * 32);
+    ASSERT_EQ(starts.size(), 2U) << tries;
+  }
+  EXPECT_TRUE(starts[0].second.stop);
+  EXPECT_TRUE(starts[0].second.without_nccl);
+  EXPECT_EQ(starts[0].second.step, 2U);
+  for (const char* name : {"a", "b"}) begin_shard(name, 2);
+  for (const char* name : {"a", "b"}) pause(name, 2, PauseReason::kAgreed);
+  for (const int rank : {0, 1}) shard(rank, 2);
+  feed(CommitDone{machine_->generation(), 2, "c", "", ""});
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_THAT(
+      finish()->line,
+      testing::AllOf(testing::HasSubstr("stopped at step 2 of "),
+                     testing::HasSubstr("the state is saved: an exchange fails again and again at step 2"),
+                     testing::HasSubstr("NCCL: error 2: no shared memory")));
 }
 
 TEST_F(NcclErrors, StepsBetweenThem_NcclIsKept) {

@@ -186,5 +186,24 @@ TEST_F(Gpus, JoinedOnATakenGpuWithExchangeNccl_SentAwayAndTheRunGoesOn) {
   }
 }
 
+// A GPU is lost in mid-run, and the trainer that replaces another one finds none of its own.
+TEST_F(Gpus, OneOfAWorkersTrainersSharesAGpuWithExchangeNccl_OnlyItIsLeftOut) {
+  config_.job.exchange = "nccl";
+  config_.expected_trainers = 3;
+  begin();
+  come(on("a", "1"));
+  come(on("b", "2"));
+  EXPECT_EQ(sent<Start>(come(on("c", "3"))).size(), 3U);
+  say(TrainerExited{"c", false, 70});
+  for (const char* name : {"a", "b"}) pause(name, 0, PauseReason::kExchangeFailed);
+  pass(Time(2000));
+  come(on("d", "2"));
+  pass(Time(2000));
+  for (const char* name : {"a", "b"}) pause(name, 0, PauseReason::kAgreed);
+  EXPECT_EQ(sent<Quit>(all_).size(), 1U);
+  EXPECT_TRUE(of<Dismiss>(all_).empty());
+  EXPECT_EQ(machine_->members(), (std::vector<std::string>{"a", "b"}));
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
