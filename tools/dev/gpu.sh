@@ -42,9 +42,12 @@ pack_gpu() {
       [[ -e $folder/lib/${library##*/} ]] || cp -L "$library" "$folder/lib/"
     done
   done
+  cp -rL "$made/bin/python" "$folder/bin/"
+  rm -rf "$folder"/bin/python/rekindle/__pycache__
+  strip "$folder"/bin/python/rekindle/*.so
   cp tools/gpu/* bench/gpu_baseline.py bench/gpu_input.py bench/images.py bench/commands.py "$folder/"
-  # Of the last ./dev package, if there was one.
-  cp build/dist/rekindle-*.whl "$folder/" 2>/dev/null || say "without models in Python: ./dev package makes a wheel"
+  # Of the last ./dev package, if there was one; otherwise the package of the build tree is tried.
+  cp build/dist/rekindle-*.whl "$folder/" 2>/dev/null || true
   tar -C build -cf - gpu | xz -T0 -3 >"$folder.tar.xz"
   size_mib=$(($(du -s --apparent-size -B 1024 "$folder.tar.xz" | cut -f 1) / 1024 + 1))
   ((size_mib <= gpu_limit_mib)) ||

@@ -168,5 +168,13 @@ print("checkpoints: stand-still", [round(s["checkpoint_ms"], 1) for s in steps i
       round(statistics.median(s["step_ms"] for s in steps), 2), "ms in the median, mean",
       round(statistics.mean(s["step_ms"] for s in steps), 2), "ms; slowest", sorted(round(s["step_ms"], 1) for s in steps)[-6:])
 PYTHON
+  ours timeout --foreground -s KILL 60 "$here/bin/rekindle" local --run-dir "$work/hash" --data "$work/data" \
+    "${large_options[@]}" --hash-every 10 --steps 80 --checkpoint-interval 24h --workers 2 >"$work/hash.out" 2>&1 || failed=1
+  python3 - "$work/hash/metrics.jsonl" <<'PYTHON' || failed=1
+import json, statistics, sys
+steps = [line for line in map(json.loads, open(sys.argv[1])) if "step_ms" in line][20:]
+hashed, others = ([s["step_ms"] for s in steps if (s["step"] % 10 == 1) == which] for which in (True, False))
+print("the states are compared: step", round(statistics.median(hashed), 2), "ms, others", round(statistics.median(others), 2), "ms")
+PYTHON
   return "$failed"
 }
