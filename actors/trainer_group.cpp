@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 #include <system_error>
 
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
 #include "base/programs.hpp"
@@ -39,6 +41,8 @@ TrainerGroup::TrainerGroup(TrainerLaunch launch)
       protocol::trainer_environment(own_environment(), launch_.job, interface_name(launch_.job.interface));
   command_.job = launch_.job;
   command_.first_local_rank = launch_.number * static_cast<int>(launch_.job.trainers_per_worker);
+  const std::string run_dir = launch_.layout.root().string();
+  command_.run = hex64(hash64(std::as_bytes(std::span(run_dir))));
   command_.arguments = launch_.layout.options();
   command_.arguments.insert(command_.arguments.end(),
                             {"--interface", launch_.job.interface, "--port-range", launch_.job.port_range});

@@ -53,7 +53,7 @@ std::vector<std::string> own_variables(const TrainerCommand& command, const std:
   if (dot != std::string::npos && dash != std::string::npos && dot < dash)
     std::from_chars(name.data() + dot + 1, name.data() + dash, slot);
   const int number = command.first_local_rank + slot;
-  std::vector<std::string> own = {str("LOCAL_RANK=", number)};
+  std::vector<std::string> own = {str("LOCAL_RANK=", number), "REKINDLE_RUN=" + command.run};
   for (const std::string& entry : command.environment) {
     if (!entry.starts_with(kVisibleGpus)) continue;
     const std::string all = entry.substr(kVisibleGpus.size());

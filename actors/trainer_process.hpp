@@ -28,9 +28,11 @@ struct TrainerCommand {
   std::vector<std::string> arguments;    // without --name
   std::vector<std::string> environment;  // "NAME=value"
   int first_local_rank = 0;
+  std::string run;  // the same for all trainers of the run
 };
 
-// The trainer finds its number on this machine, from first_local_rank on, in LOCAL_RANK: it chooses the GPU.
+// The trainer finds its number on this machine, from first_local_rank on, in LOCAL_RANK, and its run in
+// REKINDLE_RUN: it chooses the GPU.
 // Of several parts of GPUs (MIG) it sees only the one with its number.
 Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name);
 

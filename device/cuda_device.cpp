@@ -13,6 +13,7 @@
 #include "device/cuda_errors.hpp"
 #include "device/cuda_kernels.hpp"
 #include "device/gpu_claim.hpp"
+#include "device/local_rank.hpp"
 
 namespace rekindle::device {
 namespace {
@@ -281,7 +282,7 @@ Result<std::unique_ptr<Device>> open_cuda_device_for(int number) {
     identities.push_back(properties ? identity_of(*properties) : "");  // "": lost; the others can be used
   }
   std::unique_ptr<CudaDevice> device;
-  REKINDLE_TRY(ClaimedGpu gpu, claim_gpu(identities, number, [&](int index) -> Status {
+  REKINDLE_TRY(ClaimedGpu gpu, claim_gpu(identities, number, run_of_trainer(), [&](int index) -> Status {
                  REKINDLE_TRY(device, open(index, gpus));
                  return {};
                }));

@@ -23,9 +23,10 @@ struct ClaimedGpu {
 // passed over. If none is free, takes one that the fewest trainers have. Processes in other network
 // namespaces are not noticed.
 //
-// Errors: no GPU can be opened, and why. Or (kNotYet) a GPU of the machine cannot be opened, and each other
-// one has a trainer: with `number` below the number of GPUs, no trainer was meant to share one.
-Result<ClaimedGpu> claim_gpu(std::span<const std::string> identities, int number,
+// `run`: the same for all trainers of a run, and "" for other processes. Errors: no GPU can be opened, and
+// why. Or (kNotYet) one cannot be opened, none is free, and the run has other trainers here: with `number`
+// below the number of GPUs, this one was not meant to share.
+Result<ClaimedGpu> claim_gpu(std::span<const std::string> identities, int number, const std::string& run,
                              const std::function<Status(int index)>& open);
 
 }  // namespace rekindle::device

@@ -20,6 +20,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "device/gpu_claim.hpp"
+#include "device/local_rank.hpp"
 
 namespace rekindle::device {
 namespace {
@@ -168,7 +169,8 @@ class Twin final : public HostDevice {
     settle();
     if (when_full_) when_full_();  // a device may be full at any time
     const std::size_t whole = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
-    void* const data = whole > options_.memory - bytes_taken() ? nullptr : std::aligned_alloc(kAlignment, whole);
+    void* const data =
+        whole > options_.memory - bytes_taken() ? nullptr : std::aligned_alloc(kAlignment, whole);
     if (data == nullptr)
       return broken({ExitCode::kConfig, str("no memory for ", bytes, " bytes"), "use fewer trainers"});
     std::memset(data, 0, whole);
@@ -287,10 +289,9 @@ Result<std::unique_ptr<Device>> make_host_device_for(int number) {
   if (identities.empty()) return make_host_device(options);
   const auto open = [&](int index) -> Status {
     if (!identities[static_cast<std::size_t>(index)].starts_with('!')) return {};
-    return fail(ExitCode::kConfig, str("GPU ", index, " cannot be used: it is a broken twin"),
-                "look at nvidia-smi");
+    return fail(ExitCode::kConfig, str("GPU ", index, " cannot be used: it is a broken twin"), "look at it");
   };
-  REKINDLE_TRY(ClaimedGpu gpu, claim_gpu(identities, number, open));
+  REKINDLE_TRY(ClaimedGpu gpu, claim_gpu(identities, number, run_of_trainer(), open));
   options.identity = identities[static_cast<std::size_t>(gpu.index)];
   options.gpus = static_cast<int>(identities.size());
   return std::make_unique<Twin>(options, std::move(gpu.claims));

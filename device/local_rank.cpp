@@ -14,4 +14,6 @@ int local_rank() {
   return error == std::errc() && end == text.data() + text.size() && number >= 0 ? number : 0;
 }
 
+std::string run_of_trainer() { return environment_variable("REKINDLE_RUN"); }
+
 }  // namespace rekindle::device

@@ -56,8 +56,7 @@ bool Coordinator::ends_before_it_begins(const std::string& worker, const Trainer
   const Finish error{failed.exit_code, failed.what, failed.hint, EndCause::kReported};
   faults_.start_tries.reported(host, error);
   if (failed.only_here) {
-    if (faults_.start_tries.has_no_gpu(failed.trainer) && config_.expected_trainers > 1)
-      --config_.expected_trainers;
+    if (faults_.start_tries.has_no_gpu(failed.trainer, host)) --config_.expected_trainers;
     return false;
   }
   if (config_.restarted || !membership_.trainers.empty() ||
@@ -87,7 +86,7 @@ void Coordinator::judge_early_crashes() {
   });
   if (started_elsewhere && !planted(Bug::kBadHostUsesUpTheTries)) {
     for (const std::string& host : bad) {
-      config_.expected_trainers -= membership_.own_slots(host);
+      config_.expected_trainers -= membership_.own_slots(host) - faults_.start_tries.slots_without_gpu(host);
       leave_out(host, str("trainers cannot start on this host, but they start on other hosts: ",
                           faults_.start_tries.take_out(host)));
     }

@@ -108,7 +108,11 @@ bool Coordinator::one_gpu_each() {
   if (surplus.empty()) return true;
   std::vector<std::string> others;
   for (const auto& [worker, trainers] : surplus) {
-    const bool all_of_it = trainers.size() == membership_.trainers_of(worker).size();
+    // Others of its trainers may have GPUs of their own, and not be ready yet.
+    const auto known = membership_.workers.find(worker);
+    const std::size_t slots =
+        known == membership_.workers.end() ? 1 : static_cast<std::size_t>(known->second.slots);
+    const bool all_of_it = trainers.size() == slots;
     if (all_of_it) refuse(worker, trainers.begin()->second);
     for (const auto& [name, why] : trainers) {
       others.push_back(name);

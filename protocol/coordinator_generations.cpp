@@ -205,6 +205,7 @@ bool Coordinator::without_nccl() const {
 
 // Said once: a trainer that is lost later leaves a GPU idle until another one takes its place.
 void Coordinator::show_idle_gpus() {
+  if (faults_.start_tries.any_without_gpu()) return;  // more trainers would share the GPUs that work
   std::vector<const TrainerReady*> all;
   for (const auto& [name, trainer] : membership_.trainers) all.push_back(&trainer.ready);
   if (const std::string line = idle_gpus(all); !line.empty()) emit(Info{line});

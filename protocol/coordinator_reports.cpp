@@ -171,7 +171,8 @@ void Coordinator::on_report(const std::string& worker, const TrainerExited& mess
   if (message.by_signal && message.code == SIGKILL && !stop_.ending) killed(message.trainer);
   const std::string who = str("trainer ", message.trainer, " of ", worker, ": ", how);
   if (by_itself && !stop_.ending && history_.any_formed) crashed(faults_.step_crashes, message.trainer, who);
-  if (by_itself && !stop_.ending && !history_.any_formed)
+  if (by_itself && !stop_.ending && !history_.any_formed &&
+      !faults_.start_tries.is_without_gpu(message.trainer))
     crashed_early(worker, who, !message.by_signal && (message.code == 64 || message.code == 78));
   generation_.gone.insert(message.trainer);
   lose({message.trainer}, how);

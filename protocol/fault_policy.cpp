@@ -68,6 +68,11 @@ void StartTries::crashed(const std::string& host, std::string how, bool refused)
   tries.how = std::move(how);
 }
 
+int StartTries::slots_without_gpu(const std::string& host) const {
+  return static_cast<int>(
+      std::ranges::count(no_gpu_, host, &std::pair<const std::string, std::string>::second));
+}
+
 std::vector<std::string> StartTries::used_up(const SlotsOf& own_slots) const {
   std::vector<std::string> hosts;
   for (const auto& [host, tries] : hosts_) {

@@ -86,11 +86,14 @@ class StartTries {
   using SlotsOf = std::function<int(const std::string& host)>;
 
   void reported(const std::string& host, Finish error) { hosts_[host].error = std::move(error); }
-  // A trainer has no usable GPU, and others of its machine may have one. True for the first time of its slot,
-  // which the start need not wait for.
-  bool has_no_gpu(const std::string& trainer) {
-    return no_gpu_.insert(trainer.substr(0, trainer.rfind('-'))).second;
+  // A trainer of `host` has no usable GPU, and others there may have one. True for the first time of its
+  // slot, which the start does not wait for: its crashes do not count.
+  bool has_no_gpu(const std::string& trainer, const std::string& host) {
+    return no_gpu_.emplace(slot_of(trainer), host).second;
   }
+  bool is_without_gpu(const std::string& trainer) const { return no_gpu_.contains(slot_of(trainer)); }
+  int slots_without_gpu(const std::string& host) const;
+  bool any_without_gpu() const { return !no_gpu_.empty(); }
   // `refused`: the trainer reported that it cannot work there, so its worker does not try again.
   void crashed(const std::string& host, std::string how, bool refused);
   // Hosts on which all slots have used their tries.
@@ -109,8 +112,9 @@ class StartTries {
     std::string how;              // how the last trainer ended
     std::optional<Finish> error;  // reported by the last trainer that could report
   };
-  std::map<std::string, Host> hosts_;  // hosts that are not excluded
-  std::set<std::string> no_gpu_;       // slots: the names of trainers without the number at the end
+  static std::string slot_of(const std::string& trainer) { return trainer.substr(0, trainer.rfind('-')); }
+  std::map<std::string, Host> hosts_;          // hosts that are not excluded
+  std::map<std::string, std::string> no_gpu_;  // the host, by slot
 };
 
 // What trainers say before they end. A slot is tried again and again, and most often meets the same error.

@@ -26,14 +26,15 @@ std::vector<std::string> gpus(int count) {
 
 // All GPUs can be opened.
 ClaimedGpu claimed(std::span<const std::string> identities, int number) {
-  auto gpu = claim_gpu(identities, number, [](int) { return Status(); });
+  auto gpu = claim_gpu(identities, number, "", [](int) { return Status(); });
   EXPECT_TRUE(gpu);
   return std::move(gpu.value());
 }
 
 // GPU `broken` cannot be opened.
-Result<ClaimedGpu> claimed_but(std::span<const std::string> identities, int number, int broken) {
-  return claim_gpu(identities, number, [=](int index) -> Status {
+Result<ClaimedGpu> claimed_but(std::span<const std::string> identities, int number, int broken,
+                               const std::string& run = "a") {
+  return claim_gpu(identities, number, run, [=](int index) -> Status {
     if (index == broken) return fail(ExitCode::kConfig, str("GPU ", index, " is broken"));
     return {};
   });
@@ -146,6 +147,13 @@ TEST(GpuClaim, MoreTrainersThanGpusByIntent_ShareThoseThatWork) {
   EXPECT_EQ(taken[0].index, 1);
   EXPECT_EQ(taken[1].index, 1);
   EXPECT_EQ(taken[2].index, 77) << "number 1 was meant to have one of its own";
+}
+
+// A run must not end because others have the GPUs that work; nor a process that is no trainer.
+TEST(GpuClaim, TheOtherGpusHaveTrainersOfAnotherRun_Shares) {
+  const auto all = gpus(2);
+  const auto other = claimed_but(all, 1, 0, "b");
+  for (const char* run : {"a", ""}) EXPECT_EQ(claimed_but(all, 0, 0, run).value().index, 1) << run;
 }
 
 TEST(GpuClaim, NoGpuCanBeOpened_SaysWhy) {

@@ -186,6 +186,28 @@ TEST_F(Gpus, JoinedOnATakenGpuWithExchangeNccl_SentAwayAndTheRunGoesOn) {
   }
 }
 
+// The trainers with GPUs of their own are not ready yet.
+TEST_F(Gpus, TheFirstOfAJoinedWorkersTrainersSharesAGpuWithExchangeNccl_TheOthersCome) {
+  config_.job.exchange = "nccl";
+  begin();
+  come(on("a", "1"));
+  EXPECT_EQ(sent<Start>(come(on("b", "2"))).size(), 2U);
+  workers_.insert("w-join");
+  feed(WorkerRegistered{{"w-join", "h", "build", 2, {}, true}});
+  const auto next_generation = [this](std::vector<std::string> members) {
+    say(StepDone{.generation = machine_->generation(), .step = machine_->members().size()});
+    pass(Time(2000));
+    for (const std::string& each : members) pause(each, machine_->members().size(), PauseReason::kAgreed);
+  };
+  say(on("c", "2"), "w-join");
+  next_generation({"a", "b"});
+  EXPECT_TRUE(of<Dismiss>(all_).empty());
+  EXPECT_EQ(machine_->members(), (std::vector<std::string>{"a", "b"}));
+  say(on("d", "3"), "w-join");
+  next_generation({"a", "b"});
+  EXPECT_EQ(machine_->members(), (std::vector<std::string>{"a", "b", "d"}));
+}
+
 // A GPU is lost in mid-run, and the trainer that replaces another one finds none of its own.
 TEST_F(Gpus, OneOfAWorkersTrainersSharesAGpuWithExchangeNccl_OnlyItIsLeftOut) {
   config_.job.exchange = "nccl";

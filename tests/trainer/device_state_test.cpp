@@ -89,6 +89,17 @@ TEST_F(Digests, OneBitOfAnyTensor_IsAnotherOne) {
       }
     }
   }
+  // With the optimizer's tensors.
+  ASSERT_TRUE(pair.device->download());
+  for (const checkpoint::Tensor& tensor : pair.device->state()) {
+    for (const std::size_t at : {std::size_t{0}, tensor.bytes.size() - 1}) {
+      tensor.bytes[at] ^= std::byte{1};
+      ASSERT_TRUE(pair.device->upload());
+      EXPECT_NE(pair.device->digest().value(), before) << tensor.spec.name;
+      tensor.bytes[at] ^= std::byte{1};
+    }
+  }
+  ASSERT_TRUE(pair.device->upload());
   std::swap(pair.device->values()[pair.at(testing::kW).offset],
             pair.device->values()[pair.at(testing::kW).offset + 1]);
   EXPECT_NE(pair.device->digest().value(), before) << "the position counts";
