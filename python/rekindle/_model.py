@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -188,10 +189,13 @@ def _optimizer_and_metrics(call: Call, model: nn.Module, test_data: Any) -> tupl
 
     try:
         return computed(torch.device("cpu"))
+    except RekindleError:
+        raise
     except Exception:
-        if not torch.cuda.is_available():
-            raise
-    return computed(torch.device("cuda"))
+        if torch.cuda.is_available():
+            with contextlib.suppress(Exception):  # then the first error is the script's
+                return computed(torch.device("cuda"))
+        raise
 
 
 def _look_for_gpu() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 // gradients through the host and by a stand-in for NCCL, whatever happens on the way. The model of the script
 // has batch norm and a buffer that counts.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -59,6 +60,23 @@ TEST_F(PythonDevice, ADeviceThatCannotBeUsed_TheLineThatSaysWhy) {
       python({cases, "full_in_an_evaluation"}).out,
       "True False\n78 A GPU has too little memory: the bits could be others: use fewer programs and trainers "
       "on this GPU; a new run: more micro_batches, or a smaller batch_size\n");
+}
+
+TEST_F(PythonDevice, OneGpuCannotBeOpened_TheOtherTrains) {
+  const std::string mine = str("python-twin-", ::getpid(), "-");
+  ::setenv("REKINDLE_TWIN_GPUS", str(mine, 0, ",!", mine, 1).c_str(), 1);
+  const Outcome outcome = run(local(scratch_ / "run", 2, "auto", 0, everything(), {"device='twin'"}));
+  ::unsetenv("REKINDLE_TWIN_GPUS");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE((outcome.out + outcome.err)
+                .find("GPU 1 cannot be used: it is a broken twin; each other GPU here has a trainer"),
+            std::string::npos)
+      << outcome.out << outcome.err;
+}
+
+TEST_F(PythonDevice, RecurrentLayersWithDropoutBetweenThem_WithoutCudnn) {
+  const std::string cases = fs::path(REKINDLE_SOURCE) / "tests/python/device.py";
+  EXPECT_EQ(python({cases, "recurrent"}).out, "False True True True True\n");
 }
 
 // The script's torch sees a GPU, and the library cannot open it.

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from rekindle import _device, _errors, _library
+from rekindle import _device, _errors, _library, _recurrent
 
 OLD_DRIVER = b"the NVIDIA driver is for CUDA 12.4, and this build needs 13.0: update the driver"
 
@@ -23,6 +23,9 @@ class Library:
 
     def rk_error(self) -> bytes:
         return OLD_DRIVER
+
+    def rk_exit_code(self) -> int:
+        return _errors.CONFIG
 
 
 def old_driver() -> None:
@@ -59,6 +62,19 @@ def full_in_an_evaluation() -> None:
     device.torch = None
     device._note_full()
     device.check_memory()
+
+
+def recurrent() -> None:
+    """Where cuDNN may be used: not with dropout between the layers."""
+    _recurrent.set_up_recurrent_layers()
+    seen, original = [], torch._VF.lstm
+    torch._VF.lstm = lambda *values: seen.append(torch.backends.cudnn.enabled) or original(*values)
+    for dropout in (0.3, 0.0):
+        layer = torch.nn.LSTM(4, 4, 2, dropout=dropout)
+        layer.flatten_parameters()
+        layer(torch.zeros(1, 1, 4))
+        layer.eval()(torch.zeros(1, 1, 4))
+    print(*seen, torch.backends.cudnn.enabled)
 
 
 try:
