@@ -121,7 +121,11 @@ Result<Description> describe_model(const protocol::Job& job, int channels,
 Result<Description> describe_with_data(const protocol::Job& job, const std::filesystem::path& own_trainer) {
   REKINDLE_TRY(const std::string line,
                ask_trainer(own_trainer, {{"describe", json(job).dump()}, kLimitWithData}));
-  return description_from_json(line);
+  auto described = description_from_json(line);
+  if (described && described->data.content_hash.empty())
+    return fail(ExitCode::kConfig, str("the data set ", job.task.dataset, " has no content hash"),
+                "set DatasetInfo::content_hash: with it, a changed file is noticed");
+  return described;
 }
 
 }  // namespace rekindle::app

@@ -60,7 +60,7 @@ inline CLI::Validator from_0() { return whole_number(0); }
 inline CLI::Validator rate() { return number_from(0); }
 inline CLI::Validator fraction() { return number(0, 1); }
 inline CLI::Validator drop() { return number(0, 0.999); }
-inline CLI::Validator pixels() { return whole_number(8, 4096); }
+inline CLI::Validator pixels() { return whole_number(1, 4096); }
 inline CLI::Validator seed() {
   return within(std::uint64_t{0}, std::uint64_t{INT64_MAX}, "a whole number of at most 9223372036854775807");
 }

@@ -21,12 +21,16 @@ namespace rekindle::data {
 enum class Split { kTrain, kTest };
 enum class SampleKind { kImages, kText };
 
+// The label of a place that a model does not learn, as padding: it counts neither in the loss nor in a
+// metric. The value that torch.nn.CrossEntropyLoss ignores.
+inline constexpr std::int64_t kNoLabel = -100;
+
 struct DatasetInfo {
   std::string kind;  // the name of its row: "cifar10", "mnist", "text"
   SampleKind samples = SampleKind::kImages;
-  int channels = 0;                             // of each image; text: 0
-  int context = 0;                              // of text: tokens in a sample; images: 0
-  int classes = 0;                              // 0 <= label < classes, and of text 0 <= token < classes
+  int channels = 0;  // of each image; text: 0
+  int context = 0;   // of text: tokens in a sample; images: 0
+  int classes = 0;   // 0 <= label < classes, or kNoLabel; and of text 0 <= token < classes
   std::size_t train_count = 0, test_count = 0;  // samples
   std::vector<std::string> class_names = {};    // empty for text
   // XXH3-128 over all content and its split: part of a run's identity. Of images, the labels and pixels of

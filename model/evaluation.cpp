@@ -77,6 +77,7 @@ void add(Evaluation& evaluation, const Answers& answers, const data::Batch& batc
     add(evaluation.sums.metrics.at(i), answers.sums.metrics[i]);
   if (evaluation.classes.empty()) return;
   for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    if (batch.labels[i] == data::kNoLabel) continue;
     ClassCount& of = evaluation.classes.at(static_cast<std::size_t>(batch.labels[i]));
     ++of.count;
     if (answers.predicted.at(i) == batch.labels[i]) ++of.correct;

@@ -6,8 +6,6 @@
 
 namespace rekindle::model {
 
-using trainer::MetricSum;
-
 namespace {
 
 constexpr std::int64_t kTop5 = 5;
@@ -25,14 +23,9 @@ at::Tensor correct_of(const at::Tensor& predicted, const at::Tensor& targets) {
   return predicted.eq(targets).sum();
 }
 
-MetricSum accuracy_of(const at::Tensor& predicted, const at::Tensor& targets) {
-  return {correct_of(predicted, targets).item<double>(), static_cast<std::uint64_t>(targets.size(0))};
-}
-
-MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets) {
+at::Tensor in_top5_of(const at::Tensor& outputs, const at::Tensor& targets) {
   const at::Tensor best = std::get<1>(outputs.topk(kTop5, 1));
-  return {best.eq(targets.unsqueeze(1)).any(1).sum().item<double>(),
-          static_cast<std::uint64_t>(targets.size(0))};
+  return best.eq(targets.unsqueeze(1)).any(1).sum();
 }
 
 }  // namespace rekindle::model

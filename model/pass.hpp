@@ -10,15 +10,15 @@
 namespace rekindle::model {
 
 // `inputs`: [images, channels, side, side] float32, or tokens [contexts, length] int64. `targets`: int64, one
-// class for each image, or one token for each input token.
+// class for each image, or one token for each input token, or data::kNoLabel. `learned`: how many are not.
 struct TrainingBatch {
   at::Tensor inputs, targets;
+  std::uint64_t learned = 0;
 };
 
 struct Pass {
-  at::Tensor loss;     // a scalar
-  at::Tensor correct;  // a scalar, int64: targets that the model predicts
-  std::int64_t targets = 0;
+  at::Tensor loss;                  // a scalar
+  at::Tensor correct;               // a scalar, int64: targets that the model predicts
   std::vector<bool> received = {};  // for each parameter: it has got a gradient
   // Of models with buffers. [elements of all buffers in the gradient memory], bool: the float32 value is
   // another one than before. Then the bytes of the other buffers, before and now, one after the other.

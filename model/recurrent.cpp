@@ -20,10 +20,11 @@ Status check_recurrent_layers(const torch::nn::Module& module) {
     const torch::nn::Module& layer = *each.value();
     if (draws_by_itself<torch::nn::RNN>(layer) || draws_by_itself<torch::nn::LSTM>(layer) ||
         draws_by_itself<torch::nn::GRU>(layer))
-      return fail(ExitCode::kConfig,
-                  str("the layer ", each.key().empty() ? layer.name() : each.key(),
-                      " has dropout between its layers, which on a GPU is not the same each time"),
-                  "use one recurrent module for each layer, with torch::nn::Dropout between them");
+      return fail(
+          ExitCode::kConfig,
+          str("the layer ", each.key().empty() ? layer.name() : each.key(),
+              " has dropout between its layers, which on a GPU is not the same each time"),
+          "use --device cpu, or one recurrent module for each layer, with torch::nn::Dropout between them");
   }
   return {};
 }

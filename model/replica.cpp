@@ -89,6 +89,10 @@ class TorchReplica final : public Replica {
     return without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
       enter();
       REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
+      if (batch.learned == 0)
+        return fail(ExitCode::kConfig,
+                    str("all labels of a micro-batch are ", data::kNoLabel, ": it has no loss"),
+                    "leave such samples out; a new run: fewer --micro-batches");
       REKINDLE_TRY(const MicroBatchResult result,
                    module_->train(batch, key, device_.tensor(gradient), aborted));
       REKINDLE_CHECK(device_.check_memory());
@@ -134,9 +138,13 @@ class TorchReplica final : public Replica {
   }
 
   Result<TrainingBatch> to_device(const Samples& samples) const {
-    for (const std::int64_t label : samples.labels)
+    std::uint64_t learned = 0;
+    for (const std::int64_t label : samples.labels) {
+      if (label == data::kNoLabel) continue;
+      ++learned;
       if (label < 0 || label >= config_.classes)
         return fail(str("label ", label, " does not belong to a model of ", config_.classes, " classes"));
+    }
     const auto labels = static_cast<std::int64_t>(samples.labels.size());
     at::Tensor inputs;
     if (config_.channels > 0) {
@@ -155,7 +163,7 @@ class TorchReplica final : public Replica {
       inputs = view_of(samples.tokens, {labels / config_.context, config_.context}, at::kLong);
     }
     return TrainingBatch{inputs.to(device_.torch()),
-                         view_of(samples.labels, {labels}, at::kLong).to(device_.torch())};
+                         view_of(samples.labels, {labels}, at::kLong).to(device_.torch()), learned};
   }
 
   const ModelConfig config_;

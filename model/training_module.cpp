@@ -20,7 +20,7 @@ namespace {
 
 using trainer::MicroBatchResult;
 
-constexpr std::int64_t kNoTarget = -100;  // the value that torch.nn.CrossEntropyLoss ignores by default
+using data::kNoLabel;
 
 class Autocast {
  public:
@@ -84,7 +84,7 @@ Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::
 Result<at::Tensor> TrainingModule::loss(const at::Tensor& outputs, const at::Tensor& targets,
                                         double smoothing) const {
   if (row_.loss == nullptr)
-    return at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Mean, kNoTarget, smoothing);
+    return at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Mean, kNoLabel, smoothing);
   at::Tensor loss = row_.loss(outputs, targets);
   if (loss.dim() == 0) return loss;
   return fail(ExitCode::kConfig, str("the loss of ", row_.name, " has shape ", at::str(loss.sizes())),
@@ -104,7 +104,8 @@ Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::
     });
   });
   if (!pass) return forward_error(std::move(pass.error()));
-  return without_exceptions("computing a micro-batch", [&] { return finish(*pass, gradient); });
+  return without_exceptions("computing a micro-batch",
+                            [&] { return finish(*pass, gradient, batch.learned); });
 }
 
 Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor& gradient) {
@@ -125,9 +126,7 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
     REKINDLE_TRY(const at::Tensor loss, this->loss(outputs, targets, options_.label_smoothing));
     if (!loss.requires_grad())
       return fail(ExitCode::kConfig, "the model's loss has no gradient", "compute it from the outputs");
-    Pass made{.loss = loss.detach(),
-              .correct = correct_of(predicted_by(outputs), targets),
-              .targets = targets.size(0)};
+    Pass made{.loss = loss.detach(), .correct = correct_of(predicted_by(outputs), targets)};
     autocast.reset();  // a part of the model that turns it off computes in float32 backward, too
     REKINDLE_CHECK(places_->check_none());
     const GradientPlaces::Backward backward(*places_);
@@ -161,15 +160,15 @@ Status TrainingModule::start_rest(Pass& pass, const at::Tensor& gradient) {
   });
 }
 
-Result<MicroBatchResult> TrainingModule::finish(const Pass& pass, const at::Tensor& gradient) {
+Result<MicroBatchResult> TrainingModule::finish(const Pass& pass, const at::Tensor& gradient,
+                                                std::uint64_t learned) {
   const at::NoGradGuard no_grad;
   std::vector<float> header(layout_.header_floats());
   for (std::size_t i = 0; i < pass.received.size(); ++i) header[i] = pass.received[i] ? 1.0F : 0.0F;
   finish_buffers(pass, gradient, header);
   const auto floats = static_cast<std::int64_t>(layout_.header_floats());
   gradient.narrow(0, 0, floats).copy_(at::from_blob(header.data(), {floats}));
-  const auto targets = static_cast<std::uint64_t>(pass.targets);
-  return MicroBatchResult{pass.loss.item<double>(), {{pass.correct.item<double>(), targets}}};
+  return MicroBatchResult{pass.loss.item<double>(), {{pass.correct.item<double>(), learned}}};
 }
 
 Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64_t key,
@@ -189,18 +188,18 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
       const Autocast autocast(options_.bf16, values_.device().type());
       const at::Tensor targets = batch.targets.flatten();
       REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
-      const auto count = static_cast<std::uint64_t>(targets.size(0));
+      const std::uint64_t count = batch.learned;
       const at::Tensor predicted = predicted_by(outputs);
-      Answers answers{{{0, count}, {accuracy_of(predicted, targets)}}};
+      Answers answers{{{0, count}, {{correct_of(predicted, targets).item<double>(), count}}}};
       if (row_.loss == nullptr) {
         answers.sums.loss.sum =
-            at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoTarget).item<double>();
-      } else {
+            at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoLabel).item<double>();
+      } else if (count > 0) {
         REKINDLE_TRY(const at::Tensor mean, loss(outputs, targets, 0));
         answers.sums.loss.sum = mean.item<double>() * static_cast<double>(count);
       }
       if (metrics_of(row_.samples, options_.classes).size() > 1)
-        answers.sums.metrics.push_back(top5_of(outputs, targets));
+        answers.sums.metrics.push_back({in_top5_of(outputs, targets).item<double>(), count});
       const at::Tensor host = predicted.to(at::kCPU).contiguous();
       const auto* const first = host.const_data_ptr<std::int64_t>();
       answers.predicted.assign(first, first + host.numel());

@@ -72,7 +72,8 @@ class TrainingModule {
   // Starts the operators of a micro-batch; `finish` waits for them, and writes what the host has to know.
   Result<Pass> start(const TrainingBatch& batch, const at::Tensor& gradient);
   Status start_rest(Pass& pass, const at::Tensor& gradient);
-  Result<trainer::MicroBatchResult> finish(const Pass& pass, const at::Tensor& gradient);
+  Result<trainer::MicroBatchResult> finish(const Pass& pass, const at::Tensor& gradient,
+                                           std::uint64_t learned);
   void load_buffers(const at::Tensor& values);
   void store_buffers(Pass& pass, const at::Tensor& gradient);
   void finish_buffers(const Pass& pass, const at::Tensor& gradient, std::vector<float>& header);

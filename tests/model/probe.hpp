@@ -57,7 +57,7 @@ struct Trained {
   }
 };
 
-inline const TrainingBatch kBatch = {at::ones({4, 1, 2, 2}), at::tensor({0, 1, 2, 0}, at::kLong)};
+inline const TrainingBatch kBatch = {at::ones({4, 1, 2, 2}), at::tensor({0, 1, 2, 0}, at::kLong), 4};
 
 inline Trained train(TrainingModule& module, const std::atomic<bool>& aborted = kGoOn, bool bind = true) {
   static thread_local at::Tensor values;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "data/dataset.hpp"
 #include "replica_tools.hpp"
 
 namespace rekindle::model {
@@ -104,6 +105,36 @@ TEST(Replica, WrongInputIsRefused) {
   const auto result = replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, kGoOn);
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().kind, ErrorKind::kAborted);
+}
+
+TEST(Replica, LabelsThatAreNotLearned_CountNeitherInTheLossNorInTheMetrics) {
+  ModelConfig config = kMnist;
+  config.dropout = 0;
+  const auto replica = make(config);
+  Batch all = random_batch(config, 5);
+  const std::size_t pixels = all.images.size() / kImages;
+  all.labels[1] = all.labels[3] = data::kNoLabel;
+  Batch learned{.labels = {all.labels[0], all.labels[2]}};
+  for (const std::size_t image : {0, 2}) {
+    const auto first = all.images.begin() + static_cast<std::ptrdiff_t>(image * pixels);
+    learned.images.insert(learned.images.end(), first, first + static_cast<std::ptrdiff_t>(pixels));
+  }
+  std::vector<float> gradient(replica->layout().floats());
+  const auto train = [&](const Batch& batch) {
+    return replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, kGoOn);
+  };
+  const auto with = train(all), without = train(learned);
+  ASSERT_TRUE(with) << with.error().line();
+  EXPECT_NEAR(with->loss, without->loss, 1e-5);
+  EXPECT_EQ(with->metrics[0].count, 2U);
+  EXPECT_EQ(with->metrics[0].sum, without->metrics[0].sum);
+  const auto evaluated = replica->evaluate({.images = all.images, .labels = all.labels}, 1);
+  ASSERT_TRUE(evaluated);
+  EXPECT_EQ(evaluated->sums.loss.count, 2U);
+  for (const auto& metric : evaluated->sums.metrics) EXPECT_EQ(metric.count, 2U);
+  all.labels.assign(kImages, data::kNoLabel);
+  ASSERT_FALSE(train(all));
+  EXPECT_EQ(train(all).error().what, "all labels of a micro-batch are -100: it has no loss");
 }
 
 TEST(Replica, DevicesThatAreNotThereAreConfigurationErrors) {

@@ -134,6 +134,25 @@ TEST_F(OddModels, LastGradientThatIsNotFinite_70AndNothingIsSaved) {
   }
 }
 
+TEST_F(OddModels, RowsOfNumbersWithANumberToPredict_SameBits) {
+  const auto regression = [&](const char* name, const char* data, int workers) {
+    return Arguments{"local", "--run-dir",   scratch_ / name, "--model",      "regression", "--dataset",
+                     data,    "--data",      data_,           "--image-size", "1",          "--batch-size",
+                     "16",    "--steps",     "200",           "--workers",    str(workers), "--micro-batches",
+                     "4",     "--optimizer", "adamw",         "--lr",         "0.05"};
+  };
+  train(regression("one", "table", 1));
+  train(regression("two", "table", 2));
+  EXPECT_EQ(digest_of(scratch_ / "one"), digest_of(scratch_ / "two"));
+  const Outcome evaluated = trainer({"evaluate", scratch_ / "one", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_LT(nlohmann::json::parse(evaluated.out).at("loss").get<double>(), 0.01) << evaluated.out;
+  const Outcome no_hash = trainer(regression("three", "no-hash", 1));
+  EXPECT_EQ(no_hash.exit_code, 78);
+  EXPECT_THAT(no_hash.err,
+              HasSubstr("the data set no-hash has no content hash: set DatasetInfo::content_hash"));
+}
+
 TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
   refused("doubled", "the model's tensor first.weight is of type Double: parameters have to be float32",
           true);

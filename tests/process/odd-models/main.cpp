@@ -1,4 +1,5 @@
-// Models that share, freeze or spoil their tensors, each as its row says.
+// Models that share, freeze or spoil their tensors, each as its row says. And rows of numbers, with a number
+// to predict for each.
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -98,6 +99,54 @@ struct Putting : Base {
   }
 };
 
+constexpr int kFeatures = 5;
+
+// The numbers of a row are channels of an image of one pixel; the last one is the number to predict.
+class Table final : public rekindle::data::Dataset {
+ public:
+  explicit Table(const char* hash) {
+    info_.kind = "table";
+    info_.channels = kFeatures + 1;
+    info_.classes = 1;
+    info_.train_count = 64;
+    info_.test_count = 16;
+    info_.content_hash = hash;
+  }
+  const rekindle::data::DatasetInfo& info() const override { return info_; }
+  Status read(rekindle::data::Split split, std::size_t index, const rekindle::data::TransformConfig&,
+              std::uint64_t, rekindle::data::Batch& batch, std::size_t place) const override {
+    const std::size_t row = split == rekindle::data::Split::kTrain ? index : 64 + index;
+    float* const to = &batch.images[place * (kFeatures + 1)];
+    for (std::size_t i = 0; i < kFeatures; ++i) {
+      to[i] = static_cast<float>((row * (i + 3)) % 17) / 17.0F;
+      to[kFeatures] += static_cast<float>(i) * to[i];
+    }
+    return {};
+  }
+
+ private:
+  rekindle::data::DatasetInfo info_;
+};
+
+// The loss has the outputs alone, so the number to predict is one of them.
+struct Regression : nn::Module {
+  explicit Regression(const ModelOptions&) { register_module("line", line = nn::Linear(kFeatures, 1)); }
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor rows = images.flatten(1);
+    return at::cat({line(rows.narrow(1, 0, kFeatures)), rows.narrow(1, kFeatures, 1)}, 1);
+  }
+  nn::Linear line = nullptr;
+};
+
+at::Tensor squared_error(const at::Tensor& outputs, const at::Tensor&) {
+  return at::mse_loss(outputs.select(1, 0), outputs.select(1, 1));
+}
+
+rekindle::data::DatasetRow table(const char* name, decltype(rekindle::data::DatasetRow::open) open) {
+  return {name,   "rows of numbers", rekindle::data::SampleKind::kImages, rekindle::data::Augment::kOff, open,
+          nullptr};
+}
+
 template <class Model>
 ModelRow row(const char* name, at::Tensor (*loss)(const at::Tensor&, const at::Tensor&) = nullptr) {
   return {name,
@@ -122,8 +171,14 @@ int main(int argc, char** argv) {
       row<Overlapping>("overlapping"),
       row<Replacing>("replacing"),
       row<Putting>("putting"),
+      row<Regression>("regression", squared_error),
       row<Base>("no-scalar", [](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); })};
   rekindle::Extensions all;
   for (const ModelRow& each : rows) all.models.push_back(&each);
+  using Opened = rekindle::Result<std::unique_ptr<rekindle::data::Dataset>>;
+  const rekindle::data::DatasetRow tables[] = {
+      table("table", [](const auto&, const auto&) -> Opened { return std::make_unique<Table>("1"); }),
+      table("no-hash", [](const auto&, const auto&) -> Opened { return std::make_unique<Table>(""); })};
+  for (const rekindle::data::DatasetRow& each : tables) all.datasets.push_back(&each);
   return rekindle::trainer_main(argc, argv, all);
 }
