@@ -96,11 +96,12 @@ TEST(GpuClaim, AProcessThatIsKilled_HasNoGpu) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     const ClaimedGpu taken = claimed(all, 0);
-    std::ignore = ::write(ready[1], "", 1);
+    std::ignore = ::write(ready[1], taken.claims.empty() ? "n" : "y", 1);
     for (;;) ::pause();
   }
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
   EXPECT_EQ(claimed(all, 0).index, 1);
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);

@@ -194,7 +194,7 @@ TEST_F(Gpus, TheFirstOfAJoinedWorkersTrainersSharesAGpuWithExchangeNccl_TheOther
   EXPECT_EQ(sent<Start>(come(on("b", "2"))).size(), 2U);
   workers_.insert("w-join");
   feed(WorkerRegistered{{"w-join", "h", "build", 2, {}, true}});
-  const auto next_generation = [this](std::vector<std::string> members) {
+  const auto next_generation = [this](const std::vector<std::string>& members) {
     say(StepDone{.generation = machine_->generation(), .step = machine_->members().size()});
     pass(Time(2000));
     for (const std::string& each : members) pause(each, machine_->members().size(), PauseReason::kAgreed);

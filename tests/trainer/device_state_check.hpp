@@ -75,7 +75,8 @@ class Pair {
       host->update(first, std::span(sum).subspan(first, size), of);
       device->update(first, sums_.floats().subspan(first, size), of);
     }
-    const Status on_host = host->finish_update(), on_device = device->finish_update();
+    const Status on_host = host->finish_update();
+    Status on_device = device->finish_update();
     EXPECT_TRUE(place.device->synchronize(*place.stream));
     EXPECT_EQ(on_host.has_value(), on_device.has_value());
     return on_device;
