@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "base/everywhere.hpp"
+
 namespace rekindle {
 
-constexpr std::uint64_t mix64(std::uint64_t z) {
+REKINDLE_EVERYWHERE constexpr std::uint64_t mix64(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
   return z ^ (z >> 31);

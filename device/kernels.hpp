@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "base/everywhere.hpp"
+#include "base/random.hpp"
 #include "optim/formulas.hpp"
 
 namespace rekindle::device {
@@ -127,13 +128,6 @@ struct DigestInto {
   REKINDLE_EVERYWHERE std::size_t words() const { return (bytes + 3) / 4; }
 };
 
-// The step of SplitMix64.
-REKINDLE_EVERYWHERE std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 // What one word adds to the sums.
 REKINDLE_EVERYWHERE void add_word(const DigestInto& k, std::size_t i, std::uint64_t& a, std::uint64_t& b) {
   std::uint32_t word = 0;
@@ -144,8 +138,8 @@ REKINDLE_EVERYWHERE void add_word(const DigestInto& k, std::size_t i, std::uint6
       word |= static_cast<std::uint32_t>(k.from[byte]) << (8 * (byte - 4 * i));
   }
   const std::uint64_t at = (k.first + i + 1) * 0x9e3779b97f4a7c15U;
-  a += mixed(at ^ word);
-  b += mixed(at + (std::uint64_t{word} << 32) + 1);
+  a += mix64(at ^ word);
+  b += mix64(at + (std::uint64_t{word} << 32) + 1);
 }
 
 using Kernel =
