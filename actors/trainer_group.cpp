@@ -15,6 +15,7 @@
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "protocol/trainer_environment.hpp"
+#include "protocol/trainer_name.hpp"
 
 namespace rekindle::actors {
 namespace {
@@ -80,9 +81,8 @@ void TrainerGroup::launch_due(const Listener& listener) {
 }
 
 bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
-  const auto place_of = [](const std::string& name) { return name.substr(0, name.rfind('-')); };
   return std::any_of(members_.begin(), members_.end(), [&](const auto& one) {
-    return one.second.reported && place_of(one.first) == place_of(trainer);
+    return one.second.reported && protocol::slot_of(one.first) == protocol::slot_of(trainer);
   });
 }
 

@@ -32,8 +32,7 @@ struct TrainerCommand {
 };
 
 // The trainer finds its number on this machine, from first_local_rank on, in LOCAL_RANK, and its run in
-// REKINDLE_RUN: it chooses the GPU.
-// Of several parts of GPUs (MIG) it sees only the one with its number.
+// REKINDLE_RUN: it chooses the GPU. Of several parts of GPUs (MIG) it sees only the one with its number.
 Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name);
 
 // An interpreter that has imported torch, and waits to become a trainer: the import takes seconds, which a

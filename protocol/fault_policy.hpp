@@ -14,6 +14,7 @@
 
 #include "base/invariant.hpp"
 #include "protocol/events.hpp"
+#include "protocol/trainer_name.hpp"
 
 namespace rekindle::protocol {
 
@@ -112,7 +113,6 @@ class StartTries {
     std::string how;              // how the last trainer ended
     std::optional<Finish> error;  // reported by the last trainer that could report
   };
-  static std::string slot_of(const std::string& trainer) { return trainer.substr(0, trainer.rfind('-')); }
   std::map<std::string, Host> hosts_;          // hosts that are not excluded
   std::map<std::string, std::string> no_gpu_;  // the host, by slot
 };
