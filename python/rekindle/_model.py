@@ -189,9 +189,7 @@ def _optimizer_and_metrics(call: Call, model: nn.Module, test_data: Any) -> tupl
 
     try:
         return computed(torch.device("cpu"))
-    except RekindleError:
-        raise
-    except Exception:
+    except Exception:  # also a RekindleError, as of an optimizer whose step() failed
         if torch.cuda.is_available():
             with contextlib.suppress(Exception):  # then the first error is the script's
                 return computed(torch.device("cuda"))
