@@ -18,7 +18,7 @@ std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t class
 // The class of the largest output: [targets], int64. `outputs`: [targets, classes].
 at::Tensor predicted_by(const at::Tensor& outputs);
 // The number of targets that are predicted, or that one of the five largest outputs names: a scalar that may
-// still be computed. `targets`: [targets], int64; none is data::kNoLabel's class.
+// still be computed. `targets`: [targets], int64; data::kNoLabel is never predicted.
 at::Tensor correct_of(const at::Tensor& predicted, const at::Tensor& targets);
 at::Tensor in_top5_of(const at::Tensor& outputs, const at::Tensor& targets);
 

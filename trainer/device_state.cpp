@@ -83,13 +83,13 @@ Result<Hash128> DeviceState::digest() {
   auto* const sums = static_cast<std::uint64_t*>(digest_.data());
   copy(sums, parts.sums.data(), sizeof parts.sums);
   const std::vector<std::span<std::byte>> arenas = host_->memory();
+  const auto header = static_cast<std::ptrdiff_t>(layout().header_floats() * sizeof(float));
   std::uint64_t words = 0;
   for (const auto& tensor : host_->state()) {
     const std::byte* const begin = tensor.bytes.data();
     // Padding has any values, so each tensor is looked at by itself.
     for (std::size_t i = 0; i < arenas.size(); ++i) {
       const std::ptrdiff_t at = begin - arenas[i].data();
-      const auto header = static_cast<std::ptrdiff_t>(layout().header_floats() * sizeof(float));
       if (at < header || at >= static_cast<std::ptrdiff_t>(arenas[i].size())) continue;
       const device::DigestInto kernel{sums, static_cast<const std::byte*>(memory_[i].data()) + at,
                                       tensor.bytes.size(), words};

@@ -53,7 +53,6 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refuse({"--log-level", "5"}, 64, "unknown option '--log-level': see rekindle local --help\n");
   refuse({"--model", "resnet51"}, 64, "unknown model 'resnet51': did you mean resnet50?\n");
   refuse({"--workers", "100000"}, 64, "too many");
-  refuse({"--image-size", "4"}, 78, "images of 4 pixels are too small: use --image-size 6 or more\n");
   refuse({"--bacth-size", "16"}, 64, "unknown option '--bacth-size': did you mean --batch-size?");
   refuse({"--model", "vgg1"}, 64, "did you mean vgg11?");
   refuse({"--optimizer", "sdg"}, 64, "did you mean sgd?");
@@ -115,6 +114,10 @@ TEST_F(BadRun, WrongConfigurationFile_78) {
          "'learning-rate' and 'lr' in " + (scratch_ / "twice.toml").string() + " are the same option");
   refuse({"--config", scratch_ / "twice.toml", "--config", scratch_ / "missing.toml"}, 64,
          "--config is given twice");
+}
+
+TEST_F(BadRun, ImagesTooSmallForTheModel_78) {
+  refuse({"--image-size", "4"}, 78, "images of 4 pixels are too small: use --image-size 6 or more\n");
 }
 
 TEST_F(BadRun, NoGpu_78) { refuse({"--device", "cuda"}, 78, "use --device cpu"); }
