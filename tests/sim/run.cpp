@@ -64,6 +64,7 @@ Totals run_schedules(std::uint64_t first, std::uint64_t stride, std::uint64_t co
     totals.steps += outcome.steps;
     totals.faults += static_cast<std::uint64_t>(outcome.faults);
     totals.events += outcome.events;
+    totals.bits_unknown += outcome.bits_unknown ? 1 : 0;
     if (outcome.violation.empty()) continue;
     totals.failed_seed = seed;
     totals.violation = outcome.violation;

@@ -29,10 +29,12 @@ void keep_every_promise(std::uint64_t schedules, std::size_t percent) {
   const double n = static_cast<double>(totals.schedules);
   std::cout << totals.schedules << " schedules; on average " << static_cast<double>(totals.steps) / n
             << " steps, " << static_cast<double>(totals.faults) / n << " faults, "
-            << static_cast<double>(totals.events) / n << " events\n";
+            << static_cast<double>(totals.events) / n << " events; " << totals.bits_unknown
+            << " ended at a flipped bit that no check could notice\n";
   EXPECT_EQ(totals.schedules, schedules);
   EXPECT_GE(totals.steps, 50 * totals.schedules);
   EXPECT_GE(totals.faults, 3 * totals.schedules);
+  EXPECT_LE(100 * totals.bits_unknown, totals.schedules) << "their bits are not compared to the end";
   report(coverage, percent);
 }
 

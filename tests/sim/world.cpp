@@ -52,8 +52,8 @@ Outcome World::run() {
       violated(str("the run does not end: ", where_it_stands()));
     }
   }
-  return {violation_, checks_.steps_done(),         engine_.events(),
-          faults_,    checks_.generations_formed(), engine_.now()};
+  return {violation_,    checks_.steps_done(), engine_.events(), faults_, checks_.generations_formed(),
+          engine_.now(), bits_unknown_};
 }
 
 void World::begin_attempt() {
@@ -262,7 +262,7 @@ void World::violated(const std::string& what) {
 // Ends the schedule: the promise of equal bits cannot be checked from here on.
 void World::bits_are_void(const std::string& why) {
   if (logging()) log(why);
-  over_ = true;
+  over_ = bits_unknown_ = true;
 }
 
 void World::checks_stop(const Finish& finish) {

@@ -34,6 +34,7 @@ struct Outcome {
   std::uint64_t steps = 0, events = 0;
   int faults = 0, generations = 0;
   Ms virtual_ms = 0;
+  bool bits_unknown = false;  // it ended early, because its bits could not be checked any more
 };
 
 class World {
@@ -156,7 +157,7 @@ class World {
   std::set<int> stop_codes_;
   int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0;
   std::set<protocol::GenerationId> crashed_again_;
-  bool was_full_ = false, over_ = false, void_ = false;
+  bool was_full_ = false, over_ = false, bits_unknown_ = false;
   Ms last_fault_ = 0, away_ms_ = 0;
   std::string violation_;
 };
