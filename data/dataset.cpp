@@ -1,5 +1,9 @@
 #include "data/dataset.hpp"
 
+#include <algorithm>
+#include <exception>
+#include <new>
+
 #include "base/files.hpp"
 #include "base/input_file.hpp"
 #include "base/nearest.hpp"
@@ -16,6 +20,9 @@ const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashion
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;
 
+// The order of samples is one of 32-bit numbers (data/sample_order.hpp).
+constexpr std::size_t kMostSamples = 0xffff'ffff;
+
 // Another built-in format whose files the folder seems to have. None if the files may be of the one that was
 // tried: they are damaged.
 const DatasetRow* other_format(const DatasetRow& tried, const fs::path& folder) {
@@ -23,6 +30,43 @@ const DatasetRow* other_format(const DatasetRow& tried, const fs::path& folder) 
   for (const DatasetRow* row : kDatasets)
     if (row != &tried && row->looks_right != nullptr && row->looks_right(folder)) return row;
   return nullptr;
+}
+
+// A data set of one's own may report an error by an exception.
+Result<std::unique_ptr<Dataset>> open(const DatasetRow& row, const fs::path& path,
+                                      const DatasetOptions& options) {
+  const auto failed = [&](const char* what) {
+    return fail(str("the data set ", row.name, " failed to open ", path.string(), ": ", what),
+                "look at its open()");
+  };
+  try {
+    return row.open(path, options);
+  } catch (const std::bad_alloc&) {
+    return fail(str("there is not enough memory to open ", path.string()), "give the job more memory");
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  } catch (...) {
+    return failed("an exception of an unknown type");
+  }
+}
+
+// What a data set of one's own says about itself. The memory for its samples is made by this.
+Status check_info(const DatasetRow& row, const DatasetInfo& info) {
+  const auto refuse = [&row](const std::string& what) -> Status {
+    return fail(ExitCode::kConfig, str("the data set ", row.name, " ", what), "look at its info()");
+  };
+  const bool text = row.samples == SampleKind::kText;
+  if (info.samples != row.samples)
+    return refuse(str("has the samples of ", text ? "images" : "text", ", and its row has those of ",
+                      text ? "text" : "images"));
+  if (text && info.channels != 0) return refuse(str("is text, and has ", info.channels, " channels"));
+  if (text && info.context < 1) return refuse(str("is text with a context of ", info.context));
+  if (!text && info.channels < 1) return refuse(str("has images of ", info.channels, " channels"));
+  if (!text && info.context != 0) return refuse(str("has images, and a context of ", info.context));
+  if (info.classes < 1) return refuse(str("has ", info.classes, " classes"));
+  if (std::max(info.train_count, info.test_count) > kMostSamples)
+    return refuse(str("has more than ", kMostSamples, " samples"));
+  return {};
 }
 
 }  // namespace
@@ -98,7 +142,8 @@ Status check_folder(const DatasetRow& row, const fs::path& path) {
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& path,
                                               const DatasetOptions& options, DatasetRows more) {
   REKINDLE_TRY(const DatasetRow* row, find_dataset(kind, more));
-  auto opened = row->open(path, options);
+  auto opened = open(*row, path, options);
+  if (opened) REKINDLE_CHECK(check_info(*row, (*opened)->info()));
   if (opened || !is_folder(path)) return opened;
   if (const DatasetRow* other = other_format(*row, path))
     opened.error().hint =

@@ -132,7 +132,8 @@ Result<const DatasetRow*> find_dataset(const std::string& name, DatasetRows more
 //   in the order of their names. The last tenth of the bytes, rounded down, is the test split. Sample i of a
 //   split is the bytes [i * context, (i + 1) * context) of that split. Its labels are the bytes one further
 //   on.
-// Every error is ExitCode::kConfig, names the file, and has a hint. An unknown kind is kUsage.
+// Every error names the file, has a hint, and is ExitCode::kConfig; an unknown kind is kUsage, an exception
+// of a data set of one's own kGaveUp. A data set whose info() does not suit its row is refused.
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std::filesystem::path& path,
                                               const DatasetOptions& options, DatasetRows more = {});
 

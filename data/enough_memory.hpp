@@ -27,14 +27,4 @@ Status with_enough_memory(const std::string& samples, const std::string& smaller
   }
 }
 
-// What Dataset::read() returns. An error of a data set of one's own may have no kind. With kOther, a trainer
-// would end, and the next one would fail at the same sample.
-inline Status with_kind(Status read) {
-  if (read || read.error().kind != ErrorKind::kOther) return read;
-  Error error = std::move(read.error());
-  error.code = ExitCode::kConfig;
-  error.kind = ErrorKind::kDamage;
-  return forward_error(std::move(error));
-}
-
 }  // namespace rekindle::data

@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "data/enough_memory.hpp"
+#include "data/read_sample.hpp"
 #include "data/threads.hpp"
 
 namespace rekindle::data {
@@ -83,9 +84,9 @@ struct Loader::Impl {
     for (std::size_t i = 0; i < b; ++i) {
       if (course.load(std::memory_order_relaxed) != my_course) return {};
       batch.samples[i] = order.sample_at(position + i);
-      REKINDLE_CHECK(with_kind(
-          dataset.read(Split::kTrain, batch.samples[i], config.transform,
-                       stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}), batch, i)));
+      REKINDLE_CHECK(read_sample(dataset, Split::kTrain, batch.samples[i], config.transform,
+                                 stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}),
+                                 batch, i));
     }
     return {};
   }

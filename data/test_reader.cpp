@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "data/enough_memory.hpp"
+#include "data/read_sample.hpp"
 #include "data/threads.hpp"
 
 namespace rekindle::data {
@@ -41,7 +42,7 @@ struct TestReader::Impl {
 
   Status read(std::size_t place) {
     return with_enough_memory("test samples", kSmaller, [&] {
-      return with_kind(dataset.read(Split::kTest, first + place, transform, 0, batch, place));
+      return read_sample(dataset, Split::kTest, first + place, transform, 0, batch, place);
     });
   }
 

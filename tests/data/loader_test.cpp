@@ -142,6 +142,7 @@ class Flawed final : public Dataset {
   Flawed(std::size_t count, std::size_t bad) : bad_(bad) {
     info_.channels = 1;
     info_.train_count = info_.test_count = count;
+    info_.classes = static_cast<int>(count);
   }
   const DatasetInfo& info() const override { return info_; }
   Status read(Split, std::size_t index, const TransformConfig&, std::uint64_t, Batch& batch,

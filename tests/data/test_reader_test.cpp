@@ -43,6 +43,7 @@ class Numbers : public Dataset {
   Numbers() {
     info_.channels = 1;
     info_.test_count = 1000;
+    info_.classes = 1000;
   }
   const DatasetInfo& info() const override { return info_; }
   Status read(Split, std::size_t index, const TransformConfig&, std::uint64_t, Batch& batch,
