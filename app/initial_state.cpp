@@ -16,10 +16,10 @@ namespace {
 Result<checkpoint::Tensors> read_source(const LocalOptions& options, const checkpoint::StateSpec& model,
                                         std::size_t& available) {
   const fs::path& source = options.init;
+  const auto others = checkpoint::other_names(options.job.task.script_tied);
   const auto choose = [&](const checkpoint::StateSpec& tensors) {
     available = tensors.size();
-    auto chosen = checkpoint::choose_initial(tensors, model, options.reset_head, source.string(),
-                                             checkpoint::other_names(options.job.task.script_tied));
+    auto chosen = checkpoint::choose_initial(tensors, model, options.reset_head, source.string(), others);
     if (!chosen && is_script(options.job))
       chosen.error().hint =
           "--init needs the same tensors: for others, load them in the function that makes the model, with "
@@ -28,8 +28,10 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
   };
   if (!is_folder(source)) {
     REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(source));
-    REKINDLE_TRY(const checkpoint::StateSpec chosen, choose(file.tensors()));
-    return checkpoint::read_tensors(file.source(), chosen);
+    checkpoint::TensorSource tensors = file.source();
+    checkpoint::use_first_names(tensors.tensors, others);
+    REKINDLE_TRY(const checkpoint::StateSpec chosen, choose(tensors.tensors));
+    return checkpoint::read_tensors(tensors, chosen);
   }
   return read_checkpoint(source, std::nullopt, [&](const FilePath& directory) -> Result<checkpoint::Tensors> {
     REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));

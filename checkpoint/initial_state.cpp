@@ -12,6 +12,9 @@
 namespace rekindle::checkpoint {
 namespace {
 
+constexpr const char* kSameModel =
+    "it must be of the same model, with the names that an export of a run of this model has";
+
 std::string text_of(const TensorSpec& tensor) { return str(name_of(tensor.dtype), " ", shape_text(tensor)); }
 
 // "classifier.6.weight" -> "classifier.6."
@@ -61,8 +64,23 @@ class Chooser {
   }
   bool wanted(const TensorSpec& tensor) const { return !reset_head_ || !in_head(tensor); }
 
-  // All of it or nothing. Counters of updates do not fit to a head that begins at zero.
+  // The kinds of an optimizer's tensors, such as "momentum". Averages and counters are of none.
+  std::set<std::string_view> optimizer_of(const StateSpec& state) const {
+    std::set<std::string_view> kinds;
+    for (const TensorSpec& tensor : state) {
+      if (tensor.name != kUpdateCounters && !weights_.contains(tensor.name) &&
+          (tensor.role == Role::kOptimizer || is_of_an_optimizer(tensor.name)))
+        kinds.insert(std::string_view(tensor.name).substr(0, tensor.name.find('.')));
+    }
+    kinds.erase(kAverage);
+    return kinds;
+  }
+
+  // All of it or nothing. Counters of updates do not fit to a head that begins at zero, and the momentum of
+  // rmsprop is another one than that of sgd.
   bool with_optimizer() const {
+    const std::set<std::string_view> ours = optimizer_of(model_);
+    if (!ours.empty() && optimizer_of(available_) != ours) return false;
     bool any = false;
     for (const TensorSpec& tensor : model_) {
       if (tensor.role != Role::kOptimizer) continue;
@@ -89,7 +107,7 @@ class Chooser {
       if (found == by_name_.end() && is_late_counter(tensor.name)) continue;
       if (found == by_name_.end()) {
         return fail(ExitCode::kConfig, str(source_, " lacks tensor ", tensor.name),
-                    "it must be of the same model, under torchvision's names");
+                    hint_without(tensor.name));
       }
       const TensorSpec& theirs = *found->second;
       if (theirs.dtype != tensor.dtype || theirs.shape != tensor.shape) {
@@ -101,6 +119,15 @@ class Chooser {
       chosen.push_back(tensor);
     }
     return {};
+  }
+
+  // PyTorch's wrappers of a module put their own name before its tensors'.
+  std::string hint_without(const std::string& name) const {
+    for (const char* wrapper : {"module.", "_orig_mod."}) {
+      if (by_name_.contains(wrapper + name))
+        return str("its names begin with ", wrapper, ": save the state_dict() of the module inside");
+    }
+    return kSameModel;
   }
 
   // Files from before PyTorch 0.4.1 lack it, among them weights that torchvision still publishes.
@@ -121,7 +148,7 @@ class Chooser {
           tensor.role == Role::kOptimizer || is_of_an_optimizer(name))
         continue;
       return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model does not have"),
-                  "it must be of the same model, under torchvision's names");
+                  kSameModel);
     }
     return {};
   }
@@ -165,6 +192,17 @@ std::optional<OtherHead> other_head(const StateSpec& available, const StateSpec&
     if (same_rest && theirs.rows() != ours.rows()) return OtherHead{theirs, ours};
   }
   return std::nullopt;
+}
+
+void use_first_names(StateSpec& available, const std::vector<OtherName>& others) {
+  std::unordered_map<std::string, std::string> first;  // by further name
+  for (const OtherName& other : others) first.emplace(other.name, other.of);
+  std::set<std::string> there;
+  for (const TensorSpec& tensor : available) there.insert(tensor.name);
+  for (TensorSpec& tensor : available) {
+    const auto found = first.find(tensor.name);
+    if (found != first.end() && there.insert(found->second).second) tensor.name = found->second;
+  }
 }
 
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,

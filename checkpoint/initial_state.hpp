@@ -21,6 +21,10 @@ struct OtherHead {
 };
 std::optional<OtherHead> other_head(const StateSpec& available, const StateSpec& model);
 
+// Tied weights may be in a file under one of their further names alone (safetensors' save_model() keeps one
+// name): they get the model's name for them.
+void use_first_names(StateSpec& available, const std::vector<OtherName>& others);
+
 // Chooses the tensors of `available` that a model with state `model` starts from, with the model's roles and
 // in its order, without reading their data. Parameters and buffers must all exist, with the model's shapes
 // and types, except the counter num_batches_tracked of a batch norm. The optimizer's tensors are chosen if

@@ -120,8 +120,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     HeaderEntry entry;
     entry.spec.name = name_;
     if (!dtype_) return fail("its dtype is missing");
+    // A bool is stored as here: a byte that is 0 or 1.
+    const std::string name = *dtype_ == "BOOL" ? safetensors_name(Dtype::kUint8) : *dtype_;
     const auto* known =
-        std::ranges::find_if(kDtypes, [this](Dtype each) { return *dtype_ == safetensors_name(each); });
+        std::ranges::find_if(kDtypes, [&name](Dtype each) { return name == safetensors_name(each); });
     if (known == kDtypes.end()) return fail(str("its dtype ", *dtype_, " is not supported"));
     entry.spec.dtype = *known;
     if (!shape_) return fail("its shape is missing");

@@ -79,6 +79,42 @@ TEST(Initial, TheStateOfAnotherOptimizer_IsLeftOut) {
   EXPECT_EQ(*chosen, model_of(10, {}));
 }
 
+// rmsprop has a momentum, too, of gradients that it has scaled.
+TEST(Initial, AMomentumOfAnotherOptimizer_IsLeftOut) {
+  const StateSpec rmsprop = model_of(10, {"square_avg.", "momentum."});
+  EXPECT_EQ(choose_initial(rmsprop, model_of(10), false, "FILE").value(), model_of(10, {}));
+  EXPECT_EQ(choose_initial(rmsprop, rmsprop, false, "FILE").value(), rmsprop);
+  const StateSpec average = model_of(10, {"ema."});
+  EXPECT_EQ(choose_initial(model_of(10, {"momentum.", "ema."}), average, false, "FILE").value(), average);
+}
+
+TEST(Initial, TiedWeightsUnderAnyOfTheirNames_AreTaken) {
+  const std::vector<OtherName> others = {{"head.weight", "fc.weight"}, {"tail.weight", "fc.weight"}};
+  StateSpec file = model_of(10, {});
+  for (const char* name : {"fc.weight", "tail.weight", "head.weight"}) {
+    StateSpec named = file;
+    named[2].name = name;
+    use_first_names(named, others);
+    const auto chosen = choose_initial(named, file, false, "FILE", others);
+    ASSERT_TRUE(chosen) << name << chosen.error().line();
+    EXPECT_EQ(*chosen, file) << name;
+  }
+  StateSpec both = file;
+  both.push_back(file[2]);
+  both.back().name = "head.weight";
+  use_first_names(both, others);
+  EXPECT_EQ(both.back().name, "head.weight");
+}
+
+TEST(Initial, NamesOfAWrapper_AreSaid) {
+  for (const std::string wrapper : {"module.", "_orig_mod."}) {
+    StateSpec file = model_of(10, {});
+    for (TensorSpec& tensor : file) tensor.name = wrapper + tensor.name;
+    refused(file, model_of(10), false,
+            "FILE lacks tensor conv.weight: its names begin with " + wrapper + ": save the state_dict()");
+  }
+}
+
 TEST(Initial, AnotherNumberOfClasses_IsRefusedUnlessTheHeadIsReset) {
   const OwnedState owned(model_of(1000));
   const StateSpec file = spec_of(as_file(owned, true));

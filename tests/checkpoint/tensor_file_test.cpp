@@ -29,6 +29,15 @@ TEST_F(TensorFile, OtherOrderMetadataAndEmptyTensors_AreRead) {
   EXPECT_EQ(read->state[2].bytes[1], std::byte{'z'});
 }
 
+// As PyTorch's register_buffer("mask", ...) has it. It is exported as U8.
+TEST_F(TensorFile, BoolsAreBytes) {
+  write(R"({"mask":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})", std::string("\1\0\1", 3));
+  const auto read = read_safetensors(path);
+  ASSERT_TRUE(read) << read.error().line();
+  EXPECT_EQ(read->state.at(0).spec.dtype, Dtype::kUint8);
+  EXPECT_EQ(read->state.at(0).bytes[2], std::byte{1});
+}
+
 TEST_F(TensorFile, FieldsThatTheFormatDoesNotName_AreNotLookedAt) {
   write(
       R"({"a":{"by":"me","n":[1,"x"],"o":{"shape":9},"dtype":"U8","z":null,"shape":[3],"data_offsets":[0,3]}})",
