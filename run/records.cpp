@@ -123,9 +123,8 @@ Status copy_lines_up_to(const FilePath& from, const FilePath& to, std::uint64_t 
   return status ? file.close(to) : status;
 }
 
-// How good an evaluation is: higher is better. A run has an accuracy in all lines or in none.
+// How good an evaluation is: higher is better.
 double score_of(const nlohmann::json& line, const BestBy& by) {
-  if (by.name.empty()) return score_of(line, best_by(line.contains("test_accuracy") ? "accuracy" : "loss"));
   const auto value = line.find("test_" + by.name);
   if (value == line.end() || !value->is_number()) return -std::numeric_limits<double>::infinity();
   return by.lowest ? -value->get<double>() : value->get<double>();
@@ -211,17 +210,27 @@ BestBy best_by(const std::string& best_metric) {
 
 Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
                                                     const std::set<std::uint64_t>& steps, const BestBy& by) {
-  std::optional<std::uint64_t> best;
-  double highest = -std::numeric_limits<double>::infinity();
+  struct Best {
+    BestBy by;
+    std::optional<std::uint64_t> step = {};
+    double highest = -std::numeric_limits<double>::infinity();
+  };
+  Best accuracy{best_by("accuracy")}, loss{best_by("loss")}, named{by};
+  bool has_accuracy = false;  // the last line
   const bool read = each_evaluation(layout, [&](const nlohmann::json& line) {
+    has_accuracy = line.contains("test_accuracy");
     const auto step = line.value("step", std::uint64_t{0});
-    const double score = score_of(line, by);
-    if (score <= highest || !steps.contains(step)) return;
-    highest = score;
-    best = step;
+    if (!steps.contains(step)) return;
+    for (Best* best : {&accuracy, &loss, &named}) {
+      const double score = score_of(line, best->by);
+      if (score <= best->highest) continue;
+      best->highest = score;
+      best->step = step;
+    }
   });
   if (!read) return fail(str("cannot read ", layout.metrics().string()));
-  return best;
+  if (!by.name.empty()) return named.step;
+  return has_accuracy ? accuracy.step : loss.step;
 }
 
 std::optional<nlohmann::json> last_evaluation(const Layout& layout) {

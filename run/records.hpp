@@ -55,7 +55,7 @@ class MetricsFile {
 
 // The value by which evaluations are compared, read from --best-metric: NAME, min:NAME or max:NAME. The
 // lowest value of a NAME that ends in "loss" is the best, else the highest. Without a name: the highest
-// accuracy, or of a task that reports none, the lowest loss.
+// accuracy, or if the last evaluation has none, the lowest loss.
 struct BestBy {
   std::string name;
   bool lowest = false;

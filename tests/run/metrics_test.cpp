@@ -71,6 +71,14 @@ TEST_F(RunDirectory, EvaluationsWithoutAnAccuracy_TheLowestLossIsTheBest) {
   EXPECT_EQ(best_evaluated(layout_, {1, 2}, {}), 2U);
 }
 
+// An earlier build reported an accuracy of models that predict numbers.
+TEST_F(RunDirectory, TheLastEvaluationHasNoAccuracy_TheLowestLossIsTheBest) {
+  MetricsFile metrics(layout_);
+  ASSERT_TRUE(metrics.append({{"step", 1}, {"test_loss", 0.5}, {"test_accuracy", 0.9}}));
+  ASSERT_TRUE(metrics.append({{"step", 2}, {"test_loss", 0.25}}));
+  EXPECT_EQ(best_evaluated(layout_, {1, 2}, {}), 2U);
+}
+
 TEST_F(RunDirectory, BestMetric_ByItsNameAndInItsDirection) {
   MetricsFile metrics(layout_);
   ASSERT_TRUE(metrics.append({{"step", 1}, {"test_loss", 0.1}, {"test_accuracy", 0.5}, {"test_f1", 0.25}}));
