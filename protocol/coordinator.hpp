@@ -161,6 +161,7 @@ class Coordinator {
 
   // coordinator_fingerprints.cpp: which trainers may train together. `bits`: also compare the hash of the
   // numeric handshake.
+  std::string what_counts(const std::string& fingerprint) const;  // to compare trainers by
   bool same_fingerprint(const TrainerReady& ready, bool bits) const;
   void take_fingerprint(const TrainerReady& ready, bool bits);
   bool choose_bits();

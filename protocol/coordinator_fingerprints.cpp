@@ -20,10 +20,14 @@ std::string named(const TrainerReady& ready) {
 
 }  // namespace
 
+std::string Coordinator::what_counts(const std::string& fingerprint) const {
+  return ledger_.committed.newest() == nullptr ? fingerprint : without_initial_values(fingerprint);
+}
+
 bool Coordinator::same_fingerprint(const TrainerReady& ready, bool bits) const {
-  if (ready.fingerprint == fingerprint_.text) return true;
-  return bits ? bits_of(ready.fingerprint) == bits_of(fingerprint_.text)
-              : same_but_first_gradient(ready.fingerprint, fingerprint_.text);
+  const std::string theirs = what_counts(ready.fingerprint), ours = what_counts(fingerprint_.text);
+  if (theirs == ours) return true;
+  return bits ? bits_of(theirs) == bits_of(ours) : same_but_first_gradient(theirs, ours);
 }
 
 Finish Coordinator::mismatch(const TrainerReady& ready) const {
@@ -62,7 +66,7 @@ bool Coordinator::choose_bits() {
   std::size_t voters = 0;
   for (const auto& [name, trainer] : membership_.trainers) {
     if (own && membership_.joined(trainer.worker)) continue;
-    groups[bits_of(trainer.ready.fingerprint)].push_back(trainer.ready);
+    groups[bits_of(what_counts(trainer.ready.fingerprint))].push_back(trainer.ready);
     ++voters;
   }
   const auto largest =
@@ -128,15 +132,17 @@ bool Coordinator::one_gpu_each() {
 }
 
 bool Coordinator::other_fingerprint(const Restorable& restorable) const {
-  return !restorable.fingerprint.empty() && bits_of(restorable.fingerprint) != bits_of(fingerprint_.text);
+  return !restorable.fingerprint.empty() && bits_of(without_initial_values(restorable.fingerprint)) !=
+                                                bits_of(without_initial_values(fingerprint_.text));
 }
 
 void Coordinator::warn_of_other_fingerprint(const Restorable& restorable) {
   if (!other_fingerprint(restorable) || std::exchange(fingerprint_.warned_of_other, true)) return;
-  const bool other_bits = other_first_gradient(restorable.fingerprint, fingerprint_.text);
+  const std::string now = without_initial_values(fingerprint_.text),
+                    then = without_initial_values(restorable.fingerprint);
   emit(Warn{str("the checkpoint was written by another script, build or machine: the trainers have ",
-                differences(fingerprint_.text, restorable.fingerprint), "; from here on the bits ",
-                other_bits ? "differ" : "may differ")});
+                differences(now, then), "; from here on the bits ",
+                other_first_gradient(then, now) ? "differ" : "may differ")});
 }
 
 }  // namespace rekindle::protocol

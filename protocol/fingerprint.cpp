@@ -1,6 +1,7 @@
 #include "protocol/fingerprint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -35,20 +36,28 @@ std::string bits_of(const std::string& fingerprint) {
   return keys.dump();
 }
 
+std::string without_initial_values(const std::string& fingerprint) {
+  json keys = parsed(fingerprint);
+  return keys.is_object() && keys.erase(kInitialValues) > 0 ? keys.dump() : fingerprint;
+}
+
 bool same_but_first_gradient(const std::string& a, const std::string& b) {
   if (a == b) return true;
   json one = parsed(a), other = parsed(b);
   if (!one.is_object() || !other.is_object()) return false;
   for (json* const keys : {&one, &other}) {
     if (keys->erase(kFirstGradient) > 0) keys->erase(kGpu);
+    keys->erase(kInitialValues);
   }
   return one == other;
 }
 
 bool other_first_gradient(const std::string& a, const std::string& b) {
   const json one = parsed(a), other = parsed(b);
-  return one.is_object() && other.is_object() && one.contains(kFirstGradient) &&
-         other.contains(kFirstGradient) && one.at(kFirstGradient) != other.at(kFirstGradient);
+  if (!one.is_object() || !other.is_object()) return false;
+  return std::ranges::any_of(std::array{kFirstGradient, kInitialValues}, [&](const char* key) {
+    return one.contains(key) && other.contains(key) && one.at(key) != other.at(key);
+  });
 }
 
 std::string differences(const std::string& one, const std::string& other) {

@@ -7,9 +7,11 @@
 
 namespace rekindle::protocol {
 
-// The key of the result of the numeric handshake: the hash of gradient and loss of micro-batch 0 of step 0.
-// The other keys name known causes of different bits; this one is computed from the bits.
+// The keys of the results of the numeric handshake: the hash of gradient and loss of micro-batch 0 of step 0,
+// and that of the initial parameters and buffers. The other keys name known causes of different bits; these
+// are computed from the bits. Fingerprints of earlier builds lack the second one.
 inline constexpr const char* kFirstGradient = "first_gradient";
+inline constexpr const char* kInitialValues = "initial_values";
 
 // The key of the name of the GPU.
 inline constexpr const char* kGpu = "gpu";
@@ -17,10 +19,14 @@ inline constexpr const char* kGpu = "gpu";
 // The fingerprint without the name of the GPU: equal for trainers that may train together.
 std::string bits_of(const std::string& fingerprint);
 
-// Whether two fingerprints are equal except for that hash and the name of the GPU.
+// The fingerprint without the hash of the initial values: nothing depends on them any more where a run goes
+// on from a checkpoint.
+std::string without_initial_values(const std::string& fingerprint);
+
+// Whether two fingerprints are equal except for these results and the name of the GPU.
 bool same_but_first_gradient(const std::string& a, const std::string& b);
 
-// Whether both have that hash, and the hashes differ.
+// Whether both have a result of the handshake that is not the same in both.
 bool other_first_gradient(const std::string& a, const std::string& b);
 
 // The differences, for messages: "build 2 (not 1), threads 8 (not 4)".

@@ -23,6 +23,13 @@ TEST(Fingerprint, HashOfTheFirstGradientIsDistinguishedFromTheReasons) {
   EXPECT_FALSE(other_first_gradient(kOurs, kOtherBuild));
   EXPECT_FALSE(other_first_gradient(kOurs, R"({"build":"1"})"));
   EXPECT_FALSE(other_first_gradient("not JSON", kOurs));
+  const std::string values = R"({"build":"1","first_gradient":"aa","initial_values":"cc"})",
+                    other_values = R"({"build":"1","first_gradient":"aa","initial_values":"dd"})";
+  EXPECT_TRUE(same_but_first_gradient(values, other_values));
+  EXPECT_TRUE(other_first_gradient(values, other_values));
+  EXPECT_FALSE(other_first_gradient(values, kOurs)) << "of an earlier build";
+  EXPECT_EQ(without_initial_values(values), kOurs);
+  EXPECT_EQ(without_initial_values("not JSON"), "not JSON");
 }
 
 TEST(Fingerprint, TheNameOfTheGpuCountsOnlyWithoutAHandshake) {
