@@ -144,7 +144,8 @@ Status ForeignTask::check_buffers() const {
   return {};
 }
 
-Result<EvaluationResult> ForeignTask::evaluate(std::uint64_t first, std::uint64_t count) {
+Result<EvaluationResult> ForeignTask::evaluate(std::uint64_t first, std::uint64_t count,
+                                               const std::atomic<bool>&) {
   std::vector<rk_sum> sums(metrics_.size(), rk_sum{});
   rk_evaluation evaluation{.first = first,
                            .count = count,

@@ -57,7 +57,8 @@ class ForeignTask final : public trainer::Task {
   void end_of_steps() override;
   Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                           const std::atomic<bool>& aborted) override;
-  Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override;
+  Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count,
+                                             const std::atomic<bool>& aborted) override;
 
   Result<double> rate_factor(std::uint64_t step) override;
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override;

@@ -1,6 +1,7 @@
 #include "model/evaluation.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -41,14 +42,15 @@ Status check_classes(const Job& job, const data::DatasetInfo& info) {
 Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job, const data::DatasetInfo& info) {
   const checkpoint::State state = replica.state();
   const checkpoint::StateSpec model = checkpoint::spec_of(state);
-  if (const auto other = checkpoint::other_head(given.tensors.tensors, model))
+  checkpoint::TensorSource source = given.tensors;
+  checkpoint::use_first_names(source.tensors, replica.other_names());
+  if (const auto other = checkpoint::other_head(source.tensors, model))
     return fail(
         ExitCode::kConfig,
         str("tensor ", other->ours.name, " is ", checkpoint::shape_text(other->theirs), " in ", given.name,
             ", and ", checkpoint::shape_text(other->ours), " for the classes of the data in ", job.task.data),
         "evaluate on data with the classes that the model was trained for");
-  auto chosen =
-      checkpoint::choose_initial(given.tensors.tensors, model, false, given.name, replica.other_names());
+  auto chosen = checkpoint::choose_initial(source.tensors, model, false, given.name, replica.other_names());
   if (!chosen) {
     chosen.error().hint = "it must be of the model that the options or the checkpoint name";
     if (info.samples == data::SampleKind::kImages)
@@ -57,7 +59,7 @@ Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job, co
               job.task.data);
     return forward_error(chosen.error());
   }
-  REKINDLE_TRY(const checkpoint::Tensors read, checkpoint::read_tensors(given.tensors, *chosen));
+  REKINDLE_TRY(const checkpoint::Tensors read, checkpoint::read_tensors(source, *chosen));
   for (const checkpoint::Tensor& to : state) {
     for (const checkpoint::Tensor& from : read.state) {
       if (from.spec.name == to.spec.name) std::memcpy(to.bytes.data(), from.bytes.data(), to.bytes.size());
@@ -103,13 +105,15 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
   REKINDLE_CHECK(load(*replica, given, job, info));
   evaluation.metrics = metrics_of(info.samples, config.classes);
   evaluation.sums.metrics.resize(evaluation.metrics.size());
-  if (info.samples == data::SampleKind::kImages)
+  if (info.samples == data::SampleKind::kImages && !evaluation.metrics.empty())
     evaluation.classes.resize(static_cast<std::size_t>(info.classes));
+  const std::atomic<bool> go_on{false};
   data::TestReader reader(*dataset, config.image_size, job.threads > 1 ? static_cast<int>(job.threads) : 0);
   for (std::size_t first = 0; first < info.test_count; first += batch) {
     REKINDLE_TRY(const data::Batch samples, reader.read(first, std::min(batch, info.test_count - first)));
-    REKINDLE_TRY(const Answers answers,
-                 replica->evaluate(samples_of(samples), stream_key(job.seed, Draws::kEvaluate, {first})));
+    REKINDLE_TRY(
+        const Answers answers,
+        replica->evaluate(samples_of(samples), stream_key(job.seed, Draws::kEvaluate, {first}), go_on));
     add(evaluation, answers, samples);
     on_progress(std::min(first + batch, info.test_count), info.test_count);
   }

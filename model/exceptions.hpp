@@ -15,11 +15,16 @@
 
 namespace rekindle::model {
 
-// What `f` returns, a Result or Status, or an error in its place.
+// What `f` returns, a Result or Status, or an error in its place. `hint`: of an exception that `f` itself may
+// have thrown.
 template <class F>
-auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
+auto without_exceptions(const char* doing, F&& f, const std::string& hint = {}) -> decltype(f()) {
   const auto abandoned = [] {
     return forward_error({ExitCode::kGaveUp, "the micro-batch was abandoned", {}, ErrorKind::kAborted});
+  };
+  const auto no_memory = [doing] {
+    return fail(str("out of memory while ", doing),
+                "use fewer trainers on this machine; a new run: a smaller batch, or more micro-batches");
   };
   try {
     return std::forward<F>(f)();
@@ -32,19 +37,21 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
                 "use fewer programs and trainers on this GPU; a new run: more --micro-batches, or a smaller "
                 "--batch-size");
   } catch (const c10::Error& error) {
-    // The exception has no type of its own (Context::alertNotDeterministic).
+    // These exceptions have no type of their own (Context::alertNotDeterministic, alloc_cpu).
     const std::string what = error.what_without_backtrace();
     if (what.find("deterministic implementation") != std::string::npos)
       return fail(
           ExitCode::kConfig,
           str("the model uses an operator without a deterministic version: ", what.substr(0, what.find(' '))),
           "use another operator");
-    return fail(str("LibTorch failed while ", doing, ": ", first_line_of(what)));
+    if (what.find("DefaultCPUAllocator") != std::string::npos) return no_memory();
+    return fail(str("LibTorch failed while ", doing, ": ", first_line_of(what)), hint);
   } catch (const std::bad_alloc&) {
-    return fail(str("out of memory while ", doing),
-                "use fewer trainers on this machine; a new run: a smaller batch, or more micro-batches");
+    return no_memory();
   } catch (const std::exception& error) {
-    return fail(str("the model failed while ", doing, ": ", error.what()));
+    return fail(str("the model failed while ", doing, ": ", error.what()), hint);
+  } catch (...) {
+    return fail(str("the model failed while ", doing, ": an exception of an unknown type"), hint);
   }
 }
 

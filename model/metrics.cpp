@@ -13,6 +13,7 @@ constexpr std::int64_t kTop5 = 5;
 }  // namespace
 
 std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes) {
+  if (classes < 2) return {};
   if (samples == data::SampleKind::kImages && classes > kTop5) return {"accuracy", "top5"};
   return {"accuracy"};
 }

@@ -12,7 +12,8 @@
 
 namespace rekindle::model {
 
-// "accuracy", and for images of more than five classes "top5", which only evaluations measure.
+// "accuracy", and for images of more than five classes "top5", which only evaluations measure. None for a
+// single class: a model that predicts numbers.
 std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes);
 
 // The class of the largest output: [targets], int64. `outputs`: [targets, classes].

@@ -98,7 +98,8 @@ class Replica {
   virtual Status settle() = 0;
   // In evaluation mode, with the moving average if there is one that has been updated. All random numbers
   // come from `key`.
-  virtual Result<Answers> evaluate(const Samples& samples, std::uint64_t key) = 0;
+  virtual Result<Answers> evaluate(const Samples& samples, std::uint64_t key,
+                                   const std::atomic<bool>& aborted) = 0;
 
   // As those of trainer::Task.
   virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;

@@ -105,10 +105,11 @@ class ModelTask final : public trainer::Task {
     return result;
   }
 
-  Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
+  Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count,
+                                    const std::atomic<bool>& aborted) override {
     REKINDLE_TRY(const data::Batch batch, tests_.read(first, count, trainer::kSampleLook));
-    REKINDLE_TRY(Answers answers,
-                 replica_->evaluate(samples_of(batch), stream_key(seed_, Draws::kEvaluate, {first})));
+    REKINDLE_TRY(Answers answers, replica_->evaluate(samples_of(batch),
+                                                     stream_key(seed_, Draws::kEvaluate, {first}), aborted));
     return std::move(answers.sums);
   }
 

@@ -90,9 +90,9 @@ class TorchReplica final : public Replica {
       enter();
       REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
       if (batch.learned == 0)
-        return fail(ExitCode::kConfig,
-                    str("all labels of a micro-batch are ", data::kNoLabel, ": it has no loss"),
-                    "leave such samples out; a new run: fewer --micro-batches");
+        return forward_error(Error{
+            ExitCode::kConfig, str("all labels of a micro-batch are ", data::kNoLabel, ": it has no loss"),
+            "leave such samples out; a new run: fewer --micro-batches", ErrorKind::kDamage});
       REKINDLE_TRY(const MicroBatchResult result,
                    module_->train(batch, key, device_.tensor(gradient), aborted));
       REKINDLE_CHECK(device_.check_memory());
@@ -108,13 +108,14 @@ class TorchReplica final : public Replica {
     return {};
   }
 
-  Result<Answers> evaluate(const Samples& samples, std::uint64_t key) override {
+  Result<Answers> evaluate(const Samples& samples, std::uint64_t key,
+                           const std::atomic<bool>& aborted) override {
     return without_exceptions("evaluating", [&]() -> Result<Answers> {
       enter();
       REKINDLE_CHECK(device_.check_memory());  // of what came before
       REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
-      auto answers =
-          module_->evaluate(batch, key, memory_->averaged() ? memory_->average() : memory_->values());
+      auto answers = module_->evaluate(batch, key,
+                                       memory_->averaged() ? memory_->average() : memory_->values(), aborted);
       // Nothing of the state depends on an evaluation, and the next micro-batch is not to blame.
       if (ComputeDevice::memory_was_full() && !std::exchange(told_full_, true))
         log_warning(
@@ -217,8 +218,7 @@ Status check_config(const ModelConfig& config) {
   if (config.label_smoothing > 0 && row->loss != nullptr)
     return refuse(str("label smoothing with ", config.model, ", which has a loss of its own"),
                   "leave it out");
-  return without_exceptions("checking the model's options",
-                            [&] { return row->check(model_options(config)); });
+  return check_options(*row, model_options(config));
 }
 
 }  // namespace rekindle::model

@@ -12,7 +12,6 @@
 #include "base/text.hpp"
 #include "model/abort.hpp"
 #include "model/exceptions.hpp"
-#include "model/metrics.hpp"
 #include "model/recurrent.hpp"
 
 namespace rekindle::model {
@@ -43,7 +42,14 @@ class Autocast {
   const at::DeviceType device_;
 };
 
+std::string look_at(const ModelRow& row) { return str("look at the model ", row.name); }
+
 }  // namespace
+
+Status check_options(const ModelRow& row, const ModelOptions& options) {
+  return without_exceptions(
+      "checking the model's options", [&] { return row.check(options); }, look_at(row));
+}
 
 TrainingModule::TrainingModule(torch::nn::AnyModule module, const ModelRow& row,
                                const TrainingOptions& options)
@@ -53,10 +59,14 @@ Result<std::unique_ptr<TrainingModule>> TrainingModule::make(const ModelRow& row
                                                              const TrainingOptions& options,
                                                              std::uint64_t seed, at::Device device) {
   return without_exceptions("building the model", [&]() -> Result<std::unique_ptr<TrainingModule>> {
-    REKINDLE_CHECK(row.check(model));
+    REKINDLE_CHECK(check_options(row, model));
     // All values are drawn on the host, so that they do not depend on the device.
     at::manual_seed(stream_key(seed, Draws::kInit));
-    std::unique_ptr<TrainingModule> made(new TrainingModule(row.make(model), row, options));
+    REKINDLE_TRY(torch::nn::AnyModule module,
+                 without_exceptions(
+                     "building the model", [&]() -> Result<torch::nn::AnyModule> { return row.make(model); },
+                     look_at(row)));
+    std::unique_ptr<TrainingModule> made(new TrainingModule(std::move(module), row, options));
     if (device.is_cuda()) REKINDLE_CHECK(check_recurrent_layers(*made->module_.ptr()));
     made->module_.ptr()->to(device);
     REKINDLE_CHECK(made->collect());
@@ -72,8 +82,7 @@ Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::
         ExitCode::kConfig,
         str("the model's output has shape ", at::str(outputs.sizes()), " for ", targets.size(0), " targets"),
         "it has to be [samples, classes]");
-  if (outputs.size(1) < options_.classes &&
-      (row_.loss == nullptr || metrics_of(row_.samples, options_.classes).size() > 1))
+  if (outputs.size(1) < options_.classes && (row_.loss == nullptr || metrics().size() > 1))
     return fail(ExitCode::kConfig,
                 str("the model's output has shape ", at::str(outputs.sizes()), ", and the data have ",
                     options_.classes, " classes"),
@@ -126,6 +135,7 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
     REKINDLE_TRY(const at::Tensor loss, this->loss(outputs, targets, options_.label_smoothing));
     if (!loss.requires_grad())
       return fail(ExitCode::kConfig, "the model's loss has no gradient", "compute it from the outputs");
+    REKINDLE_CHECK(unregistered_.look(loss, parameters_));
     Pass made{.loss = loss.detach(), .correct = correct_of(predicted_by(outputs), targets)};
     autocast.reset();  // a part of the model that turns it off computes in float32 backward, too
     REKINDLE_CHECK(places_->check_none());
@@ -168,11 +178,13 @@ Result<MicroBatchResult> TrainingModule::finish(const Pass& pass, const at::Tens
   finish_buffers(pass, gradient, header);
   const auto floats = static_cast<std::int64_t>(layout_.header_floats());
   gradient.narrow(0, 0, floats).copy_(at::from_blob(header.data(), {floats}));
-  return MicroBatchResult{pass.loss.item<double>(), {{pass.correct.item<double>(), learned}}};
+  MicroBatchResult result{.loss = pass.loss.item<double>()};
+  if (!metrics().empty()) result.metrics = {{pass.correct.item<double>(), learned}};
+  return result;
 }
 
 Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64_t key,
-                                         const at::Tensor& values) {
+                                         const at::Tensor& values, const std::atomic<bool>& aborted) {
   return without_exceptions("evaluating", [&]() -> Result<Answers> {
     const at::NoGradGuard no_grad;
     at::manual_seed(key);
@@ -185,12 +197,14 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
     };
     if (others) use(values);
     auto result = without_exceptions("evaluating", [&]() -> Result<Answers> {
+      const AbortGuard guard(aborted, values_.is_cpu());
       const Autocast autocast(options_.bf16, values_.device().type());
       const at::Tensor targets = batch.targets.flatten();
       REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
       const std::uint64_t count = batch.learned;
       const at::Tensor predicted = predicted_by(outputs);
-      Answers answers{{{0, count}, {{correct_of(predicted, targets).item<double>(), count}}}};
+      Answers answers{{{0, count}, {}}};
+      if (!metrics().empty()) answers.sums.metrics = {{correct_of(predicted, targets).item<double>(), count}};
       if (row_.loss == nullptr) {
         answers.sums.loss.sum =
             at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoLabel).item<double>();
@@ -198,7 +212,7 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
         REKINDLE_TRY(const at::Tensor mean, loss(outputs, targets, 0));
         answers.sums.loss.sum = mean.item<double>() * static_cast<double>(count);
       }
-      if (metrics_of(row_.samples, options_.classes).size() > 1)
+      if (metrics().size() > 1)
         answers.sums.metrics.push_back({in_top5_of(outputs, targets).item<double>(), count});
       const at::Tensor host = predicted.to(at::kCPU).contiguous();
       const auto* const first = host.const_data_ptr<std::int64_t>();

@@ -15,10 +15,12 @@
 #include "checkpoint/export.hpp"
 #include "checkpoint/state.hpp"
 #include "model/gradient_places.hpp"
+#include "model/metrics.hpp"
 #include "model/model.hpp"
 #include "model/models.hpp"
 #include "model/pass.hpp"
 #include "model/recorded_passes.hpp"
+#include "model/unregistered.hpp"
 #include "trainer/state_layout.hpp"
 #include "trainer/task.hpp"
 
@@ -29,6 +31,9 @@ struct TrainingOptions {
   bool bf16 = false;           // autocast; values, gradients and the update stay float32
   std::int64_t classes = 0;  // of the run: an evaluation measures metrics_of() them. The model may have more.
 };
+
+// ModelRow::check(). An exception is an error, too.
+Status check_options(const ModelRow& row, const ModelOptions& options);
 
 class TrainingModule {
  public:
@@ -56,8 +61,9 @@ class TrainingModule {
   at::Tensor buffer_bytes(std::size_t tensor) const;
 
   // The loss in evaluation mode, from the bound values or from others by the same layout. Random numbers of
-  // the model come from `key`.
-  Result<Answers> evaluate(const TrainingBatch& batch, std::uint64_t key, const at::Tensor& values);
+  // the model come from `key`. Error: ErrorKind::kAborted.
+  Result<Answers> evaluate(const TrainingBatch& batch, std::uint64_t key, const at::Tensor& values,
+                           const std::atomic<bool>& aborted);
 
  private:
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
@@ -80,6 +86,7 @@ class TrainingModule {
   at::Tensor view_of(const at::Tensor& memory, std::size_t tensor) const;
   // All of them, of gradient memory. Kept for the next micro-batch, which most often has the same memory.
   const std::vector<at::Tensor>& views_of(const at::Tensor& gradient);
+  std::vector<std::string> metrics() const { return metrics_of(row_.samples, options_.classes); }
   // The model's answer, [targets, classes] float32, and its targets.
   Result<at::Tensor> answer(const TrainingBatch& batch, const at::Tensor& targets);
   // The mean loss over the targets, a scalar. `smoothing`: of cross-entropy.
@@ -98,6 +105,7 @@ class TrainingModule {
   at::Tensor values_;
   std::unique_ptr<GradientPlaces> places_;
   std::unique_ptr<RecordedPasses> passes_;
+  UnregisteredWeights unregistered_;
   std::vector<at::Tensor> value_views_, gradient_views_;
   const void* gradient_ = nullptr;  // of gradient_views_
   at::Tensor other_buffers_;        // Pass::bytes of the last micro-batch

@@ -39,6 +39,14 @@ Result<Computed> compute(Task& task, std::span<float> memory, const std::atomic<
   return computed;
 }
 
+Status evaluate(Task& task, const TestSamples& tests, const std::atomic<bool>& aborted) {
+  if (tests.count == 0) return {};
+  auto result = task.evaluate(tests.first, tests.count, aborted);
+  while (!result && result.error().kind == ErrorKind::kNotYet && !aborted)
+    result = task.evaluate(tests.first, tests.count, aborted);
+  return result ? Status{} : forward_error(result.error());
+}
+
 // Of each parameter, its name and hash.
 Result<std::vector<std::pair<std::string, Hash128>>> parameters_of(Task& task) {
   std::vector<std::pair<std::string, Hash128>> parameters;
@@ -50,13 +58,24 @@ Result<std::vector<std::pair<std::string, Hash128>>> parameters_of(Task& task) {
   return parameters;
 }
 
+// Of parameters and buffers, as they are on the host.
+std::string hash_of_values(Task& task) {
+  Hasher128 hasher;
+  for (const checkpoint::Tensor& tensor : task.state())
+    if (tensor.spec.role != checkpoint::Role::kOptimizer) hasher.update(tensor.bytes);
+  return hasher.digest().hex();
+}
+
 }  // namespace
 
-Result<NumericCheck> check_numerics(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted) {
+Result<NumericCheck> check_numerics(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted,
+                                    const TestSamples& tests) {
   REKINDLE_TRY(const auto before, parameters_of(task));
+  const std::string values = hash_of_values(task);
   REKINDLE_TRY(const Computed first, compute(task, gradient, aborted));
+  REKINDLE_CHECK(evaluate(task, tests, aborted));
   REKINDLE_TRY(const Computed second, compute(task, gradient, aborted));
-  NumericCheck check{first.all().hex(), "", ""};
+  NumericCheck check{first.all().hex(), values, "", ""};
   REKINDLE_TRY(const auto after, parameters_of(task));
   if (const auto changed = std::ranges::mismatch(before, after).in1; changed != before.end()) {
     check.changed = changed->first;

@@ -36,14 +36,14 @@ struct Parts {
 
 // What a replica keeps between generations.
 struct Kept {
-  protocol::ReplicaState replica;          // always correct: invalid while it is changed or received
-  PartialSums sums;                        // sums of the current step
-  SampleWait samples;                      // samples that cannot be read now
-  Clock::TimePoint last_checkpoint;        // start of the last checkpoint
-  std::deque<protocol::StepDone> history;  // the last steps of this replica
+  protocol::ReplicaState replica = {};          // always correct: invalid while it is changed or received
+  PartialSums sums = {};                        // sums of the current step
+  SampleWait samples;                           // samples that cannot be read now
+  Clock::TimePoint last_checkpoint = {};        // start of the last checkpoint
+  std::deque<protocol::StepDone> history = {};  // the last steps of this replica
   // An error of the task itself (data that cannot be read, say), or no state to start from: this trainer ends
   // with it. If it only paused, the next generation would meet the same error at once, for ever.
-  Status failure;
+  Status failure = {};
 };
 
 class StepLoop {

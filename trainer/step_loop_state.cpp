@@ -76,7 +76,7 @@ Result<MicroBatchResult> StepLoop::train(int leaf, std::span<float> gradient) {
 
 Result<EvaluationResult> StepLoop::evaluate(std::uint64_t first, std::uint64_t count) {
   for (;;) {
-    auto result = parts_.task.evaluate(first, count);
+    auto result = parts_.task.evaluate(first, count, parts_.link.aborted());
     report_skipped();
     if (result && kept_.samples.succeeded())
       parts_.link.set_phase(TrainerPhase::kEvaluating, kept_.replica.step);

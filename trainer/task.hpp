@@ -129,8 +129,9 @@ class Task {
   // kNotYet: the samples are not there after kSampleLook (sample_wait.hpp); the same call waits further.
   virtual Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                          const std::atomic<bool>& aborted) = 0;
-  // Evaluates test samples [first, first + count).
-  virtual Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) = 0;
+  // Evaluates test samples [first, first + count). If `aborted` is set, it may end early, as train() does.
+  virtual Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count,
+                                            const std::atomic<bool>& aborted) = 0;
   // The samples that this process has left out since the last call, because they cannot be used: a line each.
   virtual std::vector<std::string> take_skipped() { return {}; }
 

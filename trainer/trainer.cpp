@@ -23,7 +23,9 @@ Status Trainer::warm_up(TrainerReady ready, const std::string& build) {
     fingerprint["nccl"] = nccl.substr(0, nccl.find(' '));
   ready.machine = parts_.task.describe_machine();
   const auto started = parts_.clock.now();
-  REKINDLE_TRY(fingerprint[kFirstGradient], first_gradient(ready.host));
+  REKINDLE_TRY(const NumericCheck check, checked_numerics(ready.host));
+  fingerprint[kFirstGradient] = check.hash;
+  fingerprint[kInitialValues] = check.values;
   ready.check_ms = parts_.clock.ms_since(started);
   ready.fingerprint = fingerprint.dump();
   // An error at this point ends a run that has not begun. If there is a checkpoint, the file may never be
@@ -34,6 +36,16 @@ Status Trainer::warm_up(TrainerReady ready, const std::string& build) {
   return {};
 }
 
+// In a run that begins, the last part of an evaluation, which may be smaller than the others. What a script
+// evaluates was tried when it was described.
+TestSamples Trainer::tests_to_try() const {
+  const std::uint64_t tests = parts_.job.test_samples,
+                      each = parts_.job.batch_size / parts_.job.micro_batches;
+  if (tests == 0 || is_script(parts_.job) || parts_.storage.has_checkpoint()) return {};
+  const std::uint64_t first = (tests - 1) / each * each;
+  return {first, tests - first};
+}
+
 // A run that has a checkpoint waits for the samples, but not longer than others wait for this trainer. In a
 // run that begins, a file that is missing is told at once.
 Result<NumericCheck> Trainer::numeric_check(std::span<float> gradient) {
@@ -41,7 +53,7 @@ Result<NumericCheck> Trainer::numeric_check(std::span<float> gradient) {
   const auto until = parts_.clock.now() + std::chrono::milliseconds(most_ms);
   bool said = false;
   for (;;) {
-    auto check = check_numerics(parts_.task, gradient, parts_.link.aborted());
+    auto check = check_numerics(parts_.task, gradient, parts_.link.aborted(), tests_to_try());
     const bool again = !check && check.error().kind == ErrorKind::kSystem && !parts_.link.aborted() &&
                        parts_.storage.has_checkpoint() && parts_.clock.now() < until;
     if (!again) return check;
@@ -51,17 +63,30 @@ Result<NumericCheck> Trainer::numeric_check(std::span<float> gradient) {
   }
 }
 
-// The hash of gradient and loss of micro-batch 0 of step 0. The seed draws the state even with --init,
-// because the file may be gone when the run continues from a checkpoint. No generation has begun, so slot 0
-// is free.
-Result<std::string> Trainer::first_gradient(const std::string& host) {
+// An exception of a C++ model, on a CPU, in a run that begins: another try, or another machine, has it too.
+Error Trainer::of_the_model(Error error) const {
+  const bool other_reason =
+      error.code != ExitCode::kGaveUp || error.kind != ErrorKind::kOther || !error.hint.empty();
+  if (other_reason || is_script(parts_.job) || parts_.task.place() || parts_.storage.has_checkpoint())
+    return error;
+  error.code = ExitCode::kConfig;
+  error.hint = "look at the model";
+  return error;
+}
+
+// The initial values, and the gradient and loss of micro-batch 0 of step 0. The seed draws the state even
+// with --init, because the file may be gone when the run continues from a checkpoint. No generation has
+// begun, so slot 0 is free.
+Result<NumericCheck> Trainer::checked_numerics(const std::string& host) {
   REKINDLE_TRY(const std::span<float> gradient, parts_.hub.slot(0));
-  REKINDLE_TRY(const NumericCheck check, numeric_check(gradient));
+  auto made = numeric_check(gradient);
+  if (!made) return forward_error(of_the_model(std::move(made.error())));
+  const NumericCheck& check = *made;
   if (!check.changed.empty())
     return fail(ExitCode::kConfig,
                 str("the model changes its parameter ", check.changed, " while it computes a gradient"),
                 "only the optimizer may change parameters; what a forward pass changes has to be a buffer");
-  if (check.mismatch.empty()) return check.hash;
+  if (check.mismatch.empty()) return check;
   const char* const hint =
       is_script(parts_.job)
           ? "look in the script for random numbers without a seed "

@@ -27,7 +27,9 @@ class Trainer {
 
  private:
   Result<NumericCheck> numeric_check(std::span<float> gradient);
-  Result<std::string> first_gradient(const std::string& host);
+  Result<NumericCheck> checked_numerics(const std::string& host);
+  TestSamples tests_to_try() const;
+  Error of_the_model(Error error) const;
   Status load_initial();
   Status begin_anew();
   protocol::Paused run(const protocol::Start& start);

@@ -112,7 +112,7 @@ TEST(ModuleState, AForwardPassThatChangesAParameterIsRefused) {
   ASSERT_FALSE(changed.loss);
   EXPECT_THAT(changed.loss.error().what, HasSubstr("changes its parameter fc.bias"));
   const auto values = at::zeros({static_cast<std::int64_t>(changed.layout.floats())});
-  const auto evaluated = clamped->evaluate(kBatch, 1, values);
+  const auto evaluated = clamped->evaluate(kBatch, 1, values, kGoOn);
   ASSERT_FALSE(evaluated);
   EXPECT_THAT(evaluated.error().what, HasSubstr("changes its parameter fc.bias"));
 }
@@ -225,10 +225,10 @@ TEST(ModuleState, RandomNumbersOfAnEvaluationFollowItsKey) {
   };
   const auto module = std::move(make().value());
   const at::Tensor values = at::zeros({static_cast<std::int64_t>(train(*module).layout.floats())});
-  const double first = module->evaluate(kBatch, 5, values)->sums.loss.sum;
+  const double first = module->evaluate(kBatch, 5, values, kGoOn)->sums.loss.sum;
   std::ignore = at::rand({3});
-  EXPECT_EQ(module->evaluate(kBatch, 5, values)->sums.loss.sum, first);
-  EXPECT_NE(module->evaluate(kBatch, 6, values)->sums.loss.sum, first);
+  EXPECT_EQ(module->evaluate(kBatch, 5, values, kGoOn)->sums.loss.sum, first);
+  EXPECT_NE(module->evaluate(kBatch, 6, values, kGoOn)->sums.loss.sum, first);
 }
 
 TEST(ModuleState, AViewOfAParameterThatTheModelKeeps_IsRefused) {

@@ -44,6 +44,9 @@ TEST_P(EachModel, AbandonedLeafLeavesTheNextOneRight) {
   const auto result = replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, aborted);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, ErrorKind::kAborted);
+  const auto evaluated = replica->evaluate({.images = batch.images, .labels = batch.labels}, 7, aborted);
+  ASSERT_FALSE(evaluated);
+  EXPECT_EQ(evaluated.error().kind, ErrorKind::kAborted);
   EXPECT_TRUE(same_bits(leaf(*replica, batch), expected));
 }
 

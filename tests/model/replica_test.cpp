@@ -100,7 +100,8 @@ TEST(Replica, WrongInputIsRefused) {
   std::vector<float> gradient(replica->layout().floats());
   EXPECT_FALSE(replica->train({.images = batch.images, .labels = batch.labels}, 7,
                               std::span(gradient).first(16), kGoOn));
-  EXPECT_FALSE(replica->evaluate({.images = std::span(batch.images).first(100), .labels = batch.labels}, 1));
+  EXPECT_FALSE(
+      replica->evaluate({.images = std::span(batch.images).first(100), .labels = batch.labels}, 1, kGoOn));
   batch.labels[3] = 10;
   const auto result = replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, kGoOn);
   ASSERT_FALSE(result);
@@ -114,7 +115,7 @@ TEST(Replica, LabelsThatAreNotLearned_CountNeitherInTheLossNorInTheMetrics) {
   Batch all = random_batch(config, 5);
   const std::size_t pixels = all.images.size() / kImages;
   all.labels[1] = all.labels[3] = data::kNoLabel;
-  Batch learned{.labels = {all.labels[0], all.labels[2]}};
+  Batch learned{.images = {}, .labels = {all.labels[0], all.labels[2]}};
   for (const std::size_t image : {0, 2}) {
     const auto first = all.images.begin() + static_cast<std::ptrdiff_t>(image * pixels);
     learned.images.insert(learned.images.end(), first, first + static_cast<std::ptrdiff_t>(pixels));
@@ -128,7 +129,7 @@ TEST(Replica, LabelsThatAreNotLearned_CountNeitherInTheLossNorInTheMetrics) {
   EXPECT_NEAR(with->loss, without->loss, 1e-5);
   EXPECT_EQ(with->metrics[0].count, 2U);
   EXPECT_EQ(with->metrics[0].sum, without->metrics[0].sum);
-  const auto evaluated = replica->evaluate({.images = all.images, .labels = all.labels}, 1);
+  const auto evaluated = replica->evaluate({.images = all.images, .labels = all.labels}, 1, kGoOn);
   ASSERT_TRUE(evaluated);
   EXPECT_EQ(evaluated->sums.loss.count, 2U);
   for (const auto& metric : evaluated->sums.metrics) EXPECT_EQ(metric.count, 2U);
@@ -180,7 +181,7 @@ TEST(Replica, MnistCnnLearnsWhichRowIsBright) {
     replica->update(0, gradient, {.learning_rate = 1.0});
   }
   const Batch test = draw(1000);
-  const auto result = replica->evaluate({.images = test.images, .labels = test.labels}, 1);
+  const auto result = replica->evaluate({.images = test.images, .labels = test.labels}, 1, kGoOn);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->sums.loss.count, 32);
   EXPECT_LT(result->sums.loss.sum / 32, 0.5);

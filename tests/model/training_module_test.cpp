@@ -41,7 +41,7 @@ TEST(TrainingModule, AnEvaluationMeasuresTheMetricsOfTheClasses_WhateverTheOutpu
     const trainer::StateLayout layout(module->tensors());
     const at::Tensor values = at::zeros({static_cast<std::int64_t>(layout.floats())});
     ASSERT_TRUE(module->bind(layout, values));
-    const auto answers = module->evaluate(kBatch, 1, values);
+    const auto answers = module->evaluate(kBatch, 1, values, kGoOn);
     ASSERT_TRUE(answers) << answers.error().line();
     EXPECT_EQ(answers->sums.metrics.size(), metrics_of(data::SampleKind::kImages, classes).size());
   }
@@ -70,7 +70,7 @@ TEST(TrainingModule, LossOfTheRow_IsUsedAndHasToBeAScalarWithAGradient) {
   const Trained twice = train(*doubled);
   EXPECT_NEAR(twice.loss->loss, 2 * b.loss->loss, 1e-6);
   const auto evaluated =
-      doubled->evaluate(kBatch, 1, at::zeros({static_cast<std::int64_t>(twice.layout.floats())}));
+      doubled->evaluate(kBatch, 1, at::zeros({static_cast<std::int64_t>(twice.layout.floats())}), kGoOn);
   ASSERT_TRUE(evaluated) << evaluated.error().line();
   EXPECT_NEAR(evaluated->sums.loss.sum, 2 * 4 * std::log(3.0), 1e-5);
   EXPECT_EQ(evaluated->sums.loss.count, 4U);
@@ -211,7 +211,7 @@ TEST(TrainingModule, AfterAnEvaluation_TrainsInTrainingModeAgain) {
   const Trained first = train(*module);
   ASSERT_TRUE(first.loss) << first.loss.error().line();
   const at::Tensor values = at::ones({static_cast<std::int64_t>(first.layout.floats())});
-  ASSERT_TRUE(module->evaluate(kBatch, 1, values));
+  ASSERT_TRUE(module->evaluate(kBatch, 1, values, kGoOn));
   EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(first.gradient));
 }
 

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -18,6 +20,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const fs::path kTrainer = fs::path(OWN_MODEL) / "odd models" / "build" / "odd-trainer";
@@ -47,6 +50,22 @@ struct File {
       bytes[name] = all.substr(sizeof size + size + first, end - first);
     }
   }
+  // The file without one of its tensors.
+  std::string without(const std::string& name) const {
+    nlohmann::json kept = header;
+    kept.erase(name);
+    std::string data;
+    for (auto& [key, tensor] : kept.items()) {
+      if (key == "__metadata__") continue;
+      const std::size_t first = data.size();
+      data += bytes.at(key);
+      tensor["data_offsets"] = {first, data.size()};
+    }
+    const std::string text = kept.dump();
+    const std::uint64_t size = text.size();
+    return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + data;
+  }
+
   nlohmann::json header;
   std::vector<std::string> names;  // sorted
   std::map<std::string, std::string> bytes;
@@ -104,6 +123,10 @@ TEST_F(OddModels, SharedWeights_HaveBothNamesInAnExport_WhichIsTakenAsInitialVal
 
   const std::string path = one.string() + ".safetensors";
   train(job(scratch_ / "more", "tied", 1, 1) + Arguments{"--init", path});
+  const fs::path last_name = scratch_ / "last_name.safetensors";  // as safetensors' save_model() keeps one
+  std::ofstream(last_name, std::ios::binary) << file.without("first.weight");
+  train(job(scratch_ / "last", "tied", 1, 1) + Arguments{"--init", last_name});
+  EXPECT_EQ(digest_of(scratch_ / "last"), digest_of(scratch_ / "more"));
   const Outcome of_run = trainer({"evaluate", one}),
                 of_file = trainer({"evaluate", path, "--model", "tied", "--dataset", "mnist", "--data", data_,
                                    "--image-size", "8"});
@@ -146,12 +169,31 @@ TEST_F(OddModels, RowsOfNumbersWithANumberToPredict_SameBits) {
   EXPECT_EQ(digest_of(scratch_ / "one"), digest_of(scratch_ / "two"));
   const Outcome evaluated = trainer({"evaluate", scratch_ / "one", "--json"});
   ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, Not(HasSubstr("accuracy")));
+  const std::string metrics = read_text(scratch_ / "one" / "metrics.jsonl").value_or("");
+  EXPECT_THAT(metrics, AllOf(HasSubstr("test_loss"), Not(HasSubstr("accuracy"))));
   EXPECT_LT(nlohmann::json::parse(evaluated.out).at("loss").get<double>(), 1)
       << "27.8 at first" << evaluated.out;
   const Outcome no_hash = trainer(regression("three", "no-hash", 1));
   EXPECT_EQ(no_hash.exit_code, 78);
   EXPECT_THAT(no_hash.err,
               HasSubstr("the data set no-hash has no content hash: set DatasetInfo::content_hash"));
+}
+
+TEST_F(OddModels, LeafThatEachPassMakesAnew_IsTrained) {
+  train(job(scratch_ / "one", "penalized", 1, 4));
+  train(job(scratch_ / "two", "penalized", 2, 4));
+  EXPECT_EQ(digest_of(scratch_ / "one"), digest_of(scratch_ / "two"));
+}
+
+TEST_F(OddModels, LabelThatIsNoClass_TheStateIsSavedAndTheSampleNamed) {
+  Arguments words = job(scratch_ / "run", "frozen", 2, 12);
+  std::ranges::replace(words, "mnist", "wrong-label");
+  std::ranges::replace(words, "8", "1");
+  const Outcome done = trainer(words);
+  EXPECT_EQ(done.exit_code, 78) << done.out << done.err;
+  EXPECT_THAT(done.err, HasSubstr("training sample 40 has label 10, and the data set table has 10 classes"));
+  EXPECT_FALSE(fs::is_empty(scratch_ / "run" / "checkpoints")) << done.out << done.err;
 }
 
 TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
@@ -165,6 +207,22 @@ TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
   refused("no-scalar", "the loss of no-scalar has shape [4]: it has to be a scalar", false);
   refused("putting", "the model uses an operator without a deterministic version: put_: use another operator",
           false);
+  refused("loose", "the model computes with a trainable tensor of shape [64, 64] that it has not registered",
+          false);
+}
+
+// A run whose model is wrong everywhere is not tried again and again.
+TEST_F(OddModels, ModelsThatThrowOrCrash_AreRefusedInALine) {
+  refused("picky", "the model failed while checking the model's options: ", true);
+  refused(
+      "unbuilt",
+      "the model failed while building the model: an exception of an unknown type: look at the model unbuilt",
+      true);
+  refused("crashing",
+          "ended by signal 11 while it was asked for its model and data: look at the model and the data set",
+          true);
+  refused("throwing", "LibTorch failed while computing a micro-batch: ", false);
+  refused("no-evaluation", "the model failed while evaluating: only half a batch: look at the model", false);
 }
 
 }  // namespace

@@ -130,7 +130,8 @@ Status SimTask::not_read() {
   return forward_error({ExitCode::kConfig, "samples are not read yet", {}, ErrorKind::kNotYet});
 }
 
-Result<trainer::EvaluationResult> SimTask::evaluate(std::uint64_t, std::uint64_t count) {
+Result<trainer::EvaluationResult> SimTask::evaluate(std::uint64_t, std::uint64_t count,
+                                                    const std::atomic<bool>&) {
   if (process_.sleep(process_.world().plan().leaf_ms) != Woken::kReady)
     return forward_error(exchange::aborted_error());
   if (process_.inside() && process_.world().samples_away(process_.host())) REKINDLE_CHECK(not_read());

@@ -84,7 +84,8 @@ class SimTask final : public trainer::Task {
   void end_of_steps() override {}
   Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                           const std::atomic<bool>& aborted) override;
-  Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override;
+  Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count,
+                                             const std::atomic<bool>& aborted) override;
   Status not_read();  // the samples are away
   std::vector<std::string> take_skipped() override { return std::exchange(skipped_, {}); }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override;

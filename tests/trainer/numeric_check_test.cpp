@@ -99,6 +99,15 @@ TEST(NumericCheckTest, ATaskThatChangesItsStateOnADevice_TheParameterIsNamed) {
   EXPECT_EQ(check(task).changed, "weight");
 }
 
+// As the rows of a table that the first micro-batch does not use.
+TEST(NumericCheckTest, OtherInitialValues_OtherHashOfValues) {
+  ToyTask one, other;
+  other.state().front().bytes.front() = std::byte{1};
+  EXPECT_EQ(check(one).values.size(), 32U);
+  EXPECT_EQ(check(one).values, check(one).values);
+  EXPECT_NE(check(one).values, check(other).values);
+}
+
 TEST(NumericCheckTest, PaddingIsNotCompared) { EXPECT_EQ(with({.at = 15, .second = 1}).mismatch, ""); }
 
 TEST(NumericCheckTest, TwoComputationsThatDiffer_TheFirstTensorIsNamed) {

@@ -45,7 +45,7 @@ class ToyTask : public Task {
       gradient[i] = i < kWeights + 4 ? parameters_[i] * rng.unit() : 0;
     return MicroBatchResult{rng.unit(), {{1, 2}}};
   }
-  Result<EvaluationResult> evaluate(std::uint64_t, std::uint64_t count) override {
+  Result<EvaluationResult> evaluate(std::uint64_t, std::uint64_t count, const std::atomic<bool>&) override {
     return EvaluationResult{{0.5 * static_cast<double>(count), count}, {{1, count}}};
   }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {

@@ -4,9 +4,12 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <rekindle/trainer.hpp>
+#include <stdexcept>
+#include <tuple>
 
 namespace {
 
@@ -99,15 +102,51 @@ struct Putting : Base {
   }
 };
 
+// A layer that nobody was told of.
+struct Loose : Base {
+  explicit Loose(const ModelOptions& options) : Base(options), loose(pixels, pixels) {}
+  at::Tensor forward(const at::Tensor& images) { return Base::forward(loose(images.flatten(1))); }
+  nn::Linear loose;
+};
+
+// A leaf that each pass makes anew, as the input of a gradient penalty.
+struct Penalized : Base {
+  using Base::Base;
+  at::Tensor forward(const at::Tensor& images) {
+    return Base::forward(images.detach().clone().requires_grad_(is_training()));
+  }
+};
+
+struct NoEvaluation : Base {
+  using Base::Base;
+  at::Tensor forward(const at::Tensor& images) {
+    if (!is_training()) throw std::runtime_error("only half a batch");
+    return Base::forward(images);
+  }
+};
+
+struct Throwing : Base {
+  using Base::Base;
+  at::Tensor forward(const at::Tensor& images) { return Base::forward(images.narrow(1, 0, 7)); }
+};
+
+struct Unbuilt : Base {
+  explicit Unbuilt(const ModelOptions& options) : Base(options) { throw 1; }
+};
+
+struct Crashing : Base {
+  explicit Crashing(const ModelOptions& options) : Base(options) { std::raise(SIGSEGV); }
+};
+
 constexpr int kFeatures = 5;
 
 // The numbers of a row are channels of an image of one pixel; the last one is the number to predict.
 class Table final : public rekindle::data::Dataset {
  public:
-  explicit Table(const char* hash) {
+  explicit Table(const char* hash, int classes = 1) {
     info_.kind = "table";
     info_.channels = kFeatures + 1;
-    info_.classes = 1;
+    info_.classes = classes;
     info_.train_count = 64;
     info_.test_count = 16;
     info_.content_hash = hash;
@@ -121,6 +160,7 @@ class Table final : public rekindle::data::Dataset {
       to[i] = static_cast<float>((row * (i + 3)) % 17) / 17.0F;
       to[kFeatures] += static_cast<float>(i) * to[i];
     }
+    if (row == 40 && info_.classes > 1) batch.labels[place] = info_.classes;
     return {};
   }
 
@@ -171,14 +211,28 @@ int main(int argc, char** argv) {
       row<Overlapping>("overlapping"),
       row<Replacing>("replacing"),
       row<Putting>("putting"),
+      row<Loose>("loose"),
+      row<Penalized>("penalized"),
+      row<NoEvaluation>("no-evaluation"),
+      row<Throwing>("throwing"),
+      row<Unbuilt>("unbuilt"),
+      row<Crashing>("crashing"),
       row<Regression>("regression", squared_error),
       row<Base>("no-scalar", [](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); })};
+  ModelRow picky = row<Base>("picky");
+  picky.check = [](const ModelOptions& options) -> Status {
+    std::ignore = options.own.at("depth");
+    return {};
+  };
   rekindle::Extensions all;
+  all.models.push_back(&picky);
   for (const ModelRow& each : rows) all.models.push_back(&each);
   using Opened = rekindle::Result<std::unique_ptr<rekindle::data::Dataset>>;
   const rekindle::data::DatasetRow tables[] = {
       table("table", [](const auto&, const auto&) -> Opened { return std::make_unique<Table>("1"); }),
-      table("no-hash", [](const auto&, const auto&) -> Opened { return std::make_unique<Table>(""); })};
+      table("no-hash", [](const auto&, const auto&) -> Opened { return std::make_unique<Table>(""); }),
+      table("wrong-label",
+            [](const auto&, const auto&) -> Opened { return std::make_unique<Table>("2", 10); })};
   for (const rekindle::data::DatasetRow& each : tables) all.datasets.push_back(&each);
   return rekindle::trainer_main(argc, argv, all);
 }
