@@ -1,12 +1,11 @@
 // A file of grey images: for each image one byte with its label (0 to 9) and 8 x 8 bytes of pixels. The last
 // tenth of the images is the test split.
 #include <algorithm>
+#include <rekindle/base/hash.hpp>
+#include <rekindle/data/formats.hpp>
 #include <rekindle/trainer.hpp>
 #include <string>
 #include <utility>
-
-#include "base/hash.hpp"
-#include "data/formats.hpp"
 
 namespace {
 

@@ -20,6 +20,8 @@ run(${CMAKE_COMMAND} -G Ninja -S "${WORK}/my model" -B "${WORK}/my model/build" 
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DCMAKE_CXX_FLAGS=${flags}")
 run(${CMAKE_COMMAND} --build "${WORK}/my model/build")
 file(COPY ${ODD}/ DESTINATION "${WORK}/odd models")
+# A project may have headers of the same names as the package's.
+file(WRITE "${WORK}/odd models/base/result.hpp" "#error this is not the package's header\n")
 run(${CMAKE_COMMAND} -G Ninja -S "${WORK}/odd models" -B "${WORK}/odd models/build"
     "-DCMAKE_PREFIX_PATH=${WORK}/moved here" -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DCMAKE_CXX_FLAGS=${flags}")
 run(${CMAKE_COMMAND} --build "${WORK}/odd models/build")

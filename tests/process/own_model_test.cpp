@@ -189,14 +189,18 @@ TEST_F(OwnModel, AnotherLibTorch_RefusedInOneLine) {
   const std::string version = "\"2.11.0\"";
   ASSERT_NE(text.find(version), std::string::npos) << text;
   std::ofstream(torch / header) << text.replace(text.find(version), version.size(), "\"2.10.0\"");
-  const CommandOutput refused = run_program(
-      {"cmake", "-G", "Ninja", "-S", kWork / "my model", "-B", scratch_ / "build",
-       "-DCMAKE_PREFIX_PATH=" + (kWork / "moved here").string(), "-DREKINDLE_TORCH=" + torch.string()});
-  EXPECT_FALSE(refused.ok());
-  EXPECT_THAT(
-      refused.err,
-      HasSubstr(str("LibTorch in ", torch.string(), " has version 2.10.0, and this rekindle ",
-                    "was built with 2.11.0: set REKINDLE_TORCH to the torch folder of that ", "version\n")));
+  const std::string chosen = "REKINDLE_TORCH=" + torch.string();
+  for (const bool environment : {true, false}) {
+    const CommandOutput refused = run_program(
+        {"env", environment ? chosen : "A=B", "cmake", "-G", "Ninja", "-S", kWork / "my model", "-B",
+         scratch_ / str("build", environment), "-DCMAKE_PREFIX_PATH=" + (kWork / "moved here").string(),
+         environment ? "-DA=B" : "-D" + chosen});
+    EXPECT_FALSE(refused.ok());
+    EXPECT_THAT(refused.err,
+                HasSubstr(str("LibTorch in ", torch.string(), " has version 2.10.0, and this rekindle ",
+                              "was built with 2.11.0: set REKINDLE_TORCH to the torch folder of that ",
+                              "version\n")));
+  }
 }
 
 }  // namespace
