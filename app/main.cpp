@@ -105,7 +105,8 @@ void print_help(CLI::App& cli, bool all) {
 // A full disk must not leave half of a file behind a command that succeeded. A run's output is only its log.
 int check_written(int code) {
   const bool written = std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  return written || code != 0 ? code : report({ExitCode::kGaveUp, "standard output could not be written"});
+  return written || code != 0 ? code
+                              : report({ExitCode::kGaveUp, "standard output could not be written", {}});
 }
 
 // "$UNSET" in a script would otherwise begin another run than the one that was meant.

@@ -168,7 +168,9 @@ Status Resolver::model_and_data() {
                   "use another --dataset");
   if (raw_.data.empty())
     return fail(ExitCode::kUsage, "no data",
-                "add --data DIR, or make some: rekindle make-data " + job_.task.dataset + " DIR");
+                data::find_dataset(job_.task.dataset)
+                    ? "add --data DIR, or make some: rekindle make-data " + job_.task.dataset + " DIR"
+                    : "add --data DIR");
   job_.task.data = whole_path(raw_.data);
   if (text && raw_.image_size)
     return refuse({"image-size", "model"}, str("--image-size: ", job_.task.model, " trains on text"),

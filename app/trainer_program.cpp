@@ -83,6 +83,13 @@ std::optional<protocol::Job> job_in(const std::string& text) {
   }
 }
 
+// The run has not begun: what fails now is not tried again, as in a trainer. An exception of a model's code
+// has no code of its own.
+nlohmann::json refusal(Error error) {
+  if (error.code == ExitCode::kGaveUp) error.code = ExitCode::kConfig;
+  return error_to_json(error);
+}
+
 // `describe`, see app/describe.hpp.
 nlohmann::json describe(const std::vector<std::string>& question, const MoreRows& more) {
   if (question.empty()) return names_to_json(more);
@@ -92,10 +99,10 @@ nlohmann::json describe(const std::vector<std::string>& question, const MoreRows
                           "it is called by rekindle"});
   if (question.size() == 2) {
     const auto state = model::describe(*job, std::atoi(question[1].c_str()), more);
-    return state ? description_to_json(state->tensors, state->other_names) : error_to_json(state.error());
+    return state ? description_to_json(state->tensors, state->other_names) : refusal(state.error());
   }
   const auto described = model::describe_with_data(*job, more);
-  if (!described) return error_to_json(described.error());
+  if (!described) return refusal(described.error());
   auto description = description_to_json(described->state.tensors, described->state.other_names);
   add_to_json(description, described->data);
   return description;

@@ -1,6 +1,7 @@
 #include "app/trainer_question.hpp"
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/command.hpp"
 #include "base/files.hpp"
@@ -36,6 +37,12 @@ Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const 
     return fail(ExitCode::kConfig, str("the trainer program failed: ", why),
                 "does the job have enough memory?");
   }
+  if (own && output.status.by_signal)
+    return fail(ExitCode::kConfig,
+                str("the trainer program ", own_trainer.string(), " ended by signal ", output.status.code,
+                    " while it was asked for its model and data"),
+                output.status.code == SIGKILL ? "does the job have enough memory?"
+                                              : "look at the model and the data set");
   const std::string why = first_line_of(output.err);
   return fail(ExitCode::kConfig,
               str("the trainer program ", own_trainer.string(), own ? " " : "",
