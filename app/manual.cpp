@@ -130,6 +130,8 @@ std::span<const Term> exit_codes() {
 std::span<const Term> environment_variables() {
   static constexpr Term kRows[] = {
       {"REKINDLE_PYTHON", "the interpreter of a script, if --python does not name one"},
+      {"REKINDLE_PACKAGE",
+       "the package of a script in folders that are none by themselves, as python -m has it"},
       {"REKINDLE_CONTAINER",
        "the image of a run that evaluate and audit may use although it is another user's"},
       {"REKINDLE_TORCH", "the folder of LibTorch that a program of one's own is built with"},

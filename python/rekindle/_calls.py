@@ -68,7 +68,9 @@ def calls_of(task: Task) -> _library.Calls:
 
     def rate_factor(step: int, pointer: Any) -> int:
         def ask() -> None:
-            pointer[0] = 1.0 if task.call.factor is None else float(task.call.factor(step))
+            # The command line may have another schedule.
+            own = task.call.factor is not None and task.job["schedule"] == "constant"
+            pointer[0] = float(task.call.factor(step)) if own else 1.0
 
         return _result(task, f"step {step}, the schedule", ask)
 

@@ -53,6 +53,17 @@ def _is_away(error: BaseException | None) -> bool:
     return False
 
 
+def sample_of(dataset: Dataset, name: str, index: int) -> Any:
+    """`name`: of the argument of run(). Errors: a SampleError."""
+    try:
+        return dataset[index]
+    except RekindleError:
+        raise
+    except Exception as error:
+        kind = StorageAway if _is_away(error) else SampleError
+        raise kind(f"{name}[{index}]: {one_line(error)}") from error
+
+
 class Generation:
     """The number of the order that is being loaded, for the processes of a loader, too."""
 
@@ -80,13 +91,7 @@ class Seeded(Dataset):
         if generation != self.generation.number:
             return STALE
         seed_all(self.key(epoch, index))
-        try:
-            return self.dataset[index]
-        except RekindleError:
-            raise
-        except Exception as error:
-            kind = StorageAway if _is_away(error) else SampleError
-            raise kind(f"{self.name}[{index}]: {one_line(error)}") from error
+        return sample_of(self.dataset, self.name, index)
 
 
 class StepOrder:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
 import sys
 import traceback
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 USAGE = 64
@@ -14,6 +16,8 @@ GAVE_UP = 70
 CONFIG = 78
 
 IN_THE_LOG = "the traceback is in logs/trainer-*.log of the run"
+NOT_SENT = "samples and batches must be picklable, their tensors without gradients (detach()); or use loader_threads=0"
+SMALL_SHM = "is there too little room in /dev/shm? Or use loader_threads=0"
 FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
 
 
@@ -33,6 +37,10 @@ class StorageAway(SampleError):
     """A sample cannot be read now."""
 
 
+class NotSent(SampleError):
+    """A batch that does not go through to the trainer from the process that loaded it."""
+
+
 class Aborted(BaseException):
     """The micro-batch is not needed any more. No Exception, so that `except Exception` in a model lets it pass."""
 
@@ -44,13 +52,17 @@ def text_bytes(text: str) -> bytes:
 
 def hint_for(error: BaseException) -> str:
     """What to do about an exception of the script."""
+    if isinstance(error, (RuntimeError, NotSent)) and "unable to allocate shared memory" in str(error):
+        return SMALL_SHM
+    if isinstance(error, NotSent):
+        return NOT_SENT
     of_torch = getattr(sys.modules.get("torch"), "cuda", None)
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
     return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else IN_THE_LOG
 
 
-_OWN_NAMES = re.compile(r"^rekindle\._errors\.(SampleError|StorageAway): ")
+_OWN_NAMES = re.compile(r"^rekindle\._errors\.(SampleError|StorageAway|NotSent): ")
 
 
 def one_line(error: BaseException) -> str:
@@ -64,6 +76,24 @@ def one_line(error: BaseException) -> str:
         after = lines[places[-1] + 1 :] if places else lines[-1:]
         return next((line for line in after if not line.startswith(" ")), lines[-1]).strip()
     return lines[0].strip()
+
+
+def end_with_one_line(error: RekindleError) -> None:
+    """If nobody catches the error, Python prints it as the command line does, without a traceback, and ends with its
+    code. An interactive session goes on, and shows errors in its own way.
+    """
+    if hasattr(sys, "ps1") or sys.flags.inspect or hasattr(builtins, "__IPYTHON__"):
+        return
+    others = sys.excepthook
+
+    def show(kind: type[BaseException], value: BaseException, places: TracebackType | None) -> None:
+        if value is not error:
+            others(kind, value, places)
+            return
+        print(f"rekindle: {error}", file=sys.stderr)
+        sys.exit(error.code)  # Python heeds it here, too
+
+    sys.excepthook = show
 
 
 def can_take(function: Callable[..., Any], count: int) -> bool:

@@ -16,8 +16,8 @@ from torch.utils.data import Dataset, default_collate
 
 from rekindle import _library
 from rekindle._call import Call
-from rekindle._data import TEST_EPOCH, EvaluationOrder, make_dataset
-from rekindle._errors import CONFIG, RekindleError, one_line
+from rekindle._data import TEST_EPOCH, EvaluationOrder, make_dataset, sample_of
+from rekindle._errors import CONFIG, RekindleError, SampleError, StorageAway, one_line
 from rekindle._random import seed_all
 
 MOST_METRICS = 15  # trainer/metric_totals.hpp
@@ -38,34 +38,44 @@ def check_loss(loss: Any) -> None:
         raise RekindleError("the loss has no gradient", "compute it from the model's parameters, without no_grad()")
 
 
-def _without_compiler() -> contextlib.AbstractContextManager:
+def without_compiler() -> contextlib.AbstractContextManager:
     """Compiling may take minutes. Only a torch from 2.6 on can do without."""
     can = hasattr(torch.compiler, "set_stance") and "torch._dynamo" in sys.modules
     return torch.compiler.set_stance("force_eager") if can else contextlib.nullcontext()
 
 
-def check_loss_of_tests(call: Call, model: nn.Module, test_data: Dataset, key: int) -> None:
-    """Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then. A trainer
-    would find this at its first evaluation, which may come after hours. A loss that fails in both modes has another
-    reason, which trainers find at once, if it is not that there is no GPU here. Changes the model's buffers.
+def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int) -> None:
+    """Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then, or for
+    train_data alone; or the first test sample cannot be read. A trainer would find this at its first evaluation, which
+    may come after hours. A loss that fails for train_data, too, has another reason, which trainers find at once, if it
+    is not that there is no GPU here. Changes the model's buffers.
     """
 
-    def attempt(trains: bool) -> BaseException | None:
+    def attempt(data: Dataset, name: str, trains: bool) -> BaseException | None:
         seed_all(key)
         try:
-            batch = (call.collate or default_collate)([test_data[0], test_data[0]])  # one is too few for batch norm
+            samples = [sample_of(data, name, 0) for _ in range(2)]  # one is too few for batch norm
+            batch = (call.collate or default_collate)(samples)
             model.train(trains)
-            with torch.set_grad_enabled(trains), _without_compiler(), precision(call.options, torch.device("cpu")):
+            with torch.set_grad_enabled(trains), without_compiler(), precision(call.options, torch.device("cpu")):
                 float(call.loss(model, batch))
         except BaseException as error:
             return error
         return None
 
-    error = attempt(trains=False)
-    if error is not None and attempt(trains=True) is None:
+    error = attempt(test_data, "test_data", trains=False)
+    if error is None or isinstance(error, StorageAway):  # it may be back at the first evaluation
+        return
+    if attempt(test_data, "test_data", trains=True) is None:
         raise RekindleError(
             f"the loss fails in eval() mode, in which it is computed for test_data: {one_line(error)}",
             "ask model.training in the loss, or leave test_data out",
+        )
+    if attempt(train_data, "train_data", trains=True) is None:
+        what = one_line(error)  # of a sample with its number
+        raise RekindleError(
+            what if isinstance(error, SampleError) else f"the loss fails for test_data: {what}",
+            "the first evaluation would end the run: mend test_data, or leave it out",
         )
 
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing import connection
+from multiprocessing import connection, context, queues
 from typing import Any, Protocol
 
 import torch
+from torch._utils import ExceptionWrapper
 from torch.utils.data import DataLoader, Dataset, default_collate
 from torch.utils.data._utils import signal_handling
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from rekindle._data import STALE, Generation, Key, Place, Samples, Seeded
-from rekindle._errors import RekindleError
+from rekindle._errors import SMALL_SHM, NotSent, RekindleError, one_line
 from rekindle._process import close_private_descriptors, die_with_parent, ignore_group_signals
 
 # torch would raise the death of a loader process from a signal handler, at any place, where nothing can be mended. It is
@@ -27,6 +29,7 @@ from rekindle._process import close_private_descriptors, die_with_parent, ignore
 signal_handling._SIGCHLD_handler_set = True
 _LOOK_S = 0.1  # between two looks for an abort or a death; torch's are 5 s apart
 _MOST_REPAIRS = 3  # for one batch
+_SIGBUS = f"killed by signal {signal.SIGBUS:d}"  # a page of shared memory for which there is no room
 
 
 class Order(Protocol):
@@ -78,6 +81,24 @@ def _start_loader_process(_: int) -> None:
     ignore_group_signals()
     close_private_descriptors()
     _reopen_files()
+
+
+class _Queue(queues.Queue):
+    """Puts an error in the place of a batch that cannot be sent. A plain queue finds this in a thread, which prints the
+    error and leaves the batch out: the trainer would wait for ever.
+    """
+
+    def _on_queue_feeder_error(self, error: Exception, item: Any) -> None:
+        if not isinstance(item, tuple):  # it was pickled: the trainer has ended
+            return
+        sent = NotSent(f"a batch cannot be sent by the process that loaded it: {one_line(error)}")
+        where = "in DataLoader worker process"  # as one_line() knows it
+        self.put((item[0], ExceptionWrapper((NotSent, sent, error.__traceback__), where)))
+
+
+class _Context(context.ForkContext):
+    def Queue(self, maxsize: int = 0) -> _Queue:  # noqa: N802
+        return _Queue(maxsize, ctx=self.get_context())
 
 
 class _Watch:
@@ -170,7 +191,7 @@ class Loader:
             worker_init_fn=_start_loader_process if processes > 0 else None,
             persistent_workers=processes > 0,
             pin_memory=pins,
-            multiprocessing_context="fork" if processes > 0 else None,
+            multiprocessing_context=_Context() if processes > 0 else None,
         )
         self._start()  # forks, while the order is empty: before the state and any thread exist
 
@@ -215,7 +236,7 @@ class Loader:
                 if repairs == _MOST_REPAIRS:
                     raise RekindleError(
                         f"the processes that load {self._order.name(place)} die: {dead}",
-                        "what does the data set do there?",
+                        SMALL_SHM if dead == _SIGBUS else "what does the data set do there?",
                     ) from error
                 self._order.go_on_from(place)
                 self._replace()

@@ -15,7 +15,7 @@ from rekindle._call import Call
 from rekindle._data import make_dataset
 from rekindle._device import moved
 from rekindle._errors import RekindleError, one_line
-from rekindle._evaluation import check_loss_of_tests, check_metrics
+from rekindle._evaluation import check_loss_of_tests, check_metrics, precision, without_compiler
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
 from rekindle._random import seed_all
@@ -173,7 +173,7 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.de
     if call.metrics is None:
         return []
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), without_compiler(), precision(call.options, device):
         found = call.metrics(model, moved((call.collate or default_collate)([test_data[0]]), device))
     check_metrics(found)
     return list(found)
@@ -216,7 +216,7 @@ def describe(call: Call, key: int) -> dict[str, Any]:
     tensors = found.specs()
     tied = [name for pair in found.tied.items() for name in pair]
     if test_data is not None:
-        check_loss_of_tests(call, model, test_data, key)
+        check_loss_of_tests(call, model, train_data, test_data, key)
     of_optimizer, metrics = _optimizer_and_metrics(call, model, test_data)
     return {
         "options": call.options,

@@ -54,6 +54,13 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
+def wait_for_threads() -> None:
+    """As Python does at its end: one of a script's threads may call run()."""
+    this = threading.current_thread()
+    while others := [each for each in threading.enumerate() if not each.daemon and each is not this]:
+        others[0].join()
+
+
 def ignore_group_signals() -> None:
     """Ctrl-C, scancel and the like reach every process of a group."""
     set_signal = signal.signal

@@ -15,6 +15,18 @@ def package_of(folder: str) -> tuple[str, str]:
     return ".".join(names), folder
 
 
+# The package of a script that `python -m` runs, for trainers of this machine. Its folders need have no __init__.py.
+PACKAGE_VARIABLE = "REKINDLE_PACKAGE"
+
+
+def package_name(folder: str) -> str | None:
+    """The __package__ of a script in `folder`, in which `from . import` looks."""
+    of_m = os.environ.get(PACKAGE_VARIABLE, "")
+    if of_m and folder.endswith(os.sep + of_m.replace(".", os.sep)):
+        return of_m
+    return package_of(folder)[0] or None
+
+
 def modules_folder(folder: str) -> str:
     """The folder of all modules that belong to a script in `folder`: that of its outermost package, or `folder`."""
     package, above = package_of(folder)
@@ -37,15 +49,15 @@ def folder_behind(script: str) -> str:
     return os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)
 
 
-def folder_of_m() -> str:
-    """Under `python -m folder.script`, the folder from which the script's name counts; otherwise "". Such a folder need
-    not be a package.
+def of_m() -> tuple[str, str]:
+    """Under `python -m folder.script`, the folder from which the script's name counts, and the name of its package,
+    whose folders need have no __init__.py; otherwise empty.
     """
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is None or not getattr(main, "__file__", None):
-        return ""
-    folder = os.path.dirname(os.path.abspath(main.__file__))
-    for _ in filter(None, (spec.parent or "").split(".")):
+        return "", ""
+    folder, package = os.path.dirname(os.path.abspath(main.__file__)), spec.parent or ""
+    for _ in filter(None, package.split(".")):
         folder = os.path.dirname(folder)
-    return folder
+    return folder, package

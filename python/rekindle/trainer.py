@@ -30,8 +30,9 @@ from rekindle._process import (
     end_process,
     ignore_group_signals,
     private_descriptors,
+    wait_for_threads,
 )
-from rekindle._script_folder import folder_behind, look_in, package_of
+from rekindle._script_folder import folder_behind, look_in, package_name
 
 _WORKERS_DESCRIPTORS = {3, 4}  # inherited: the socket to the worker, and its lifeline
 _NAME_DESCRIPTOR = 5  # inherited by a spare
@@ -61,7 +62,7 @@ def _run_as_main(folder: str, script: str, arguments: list[str]) -> NoReturn:
     look_in(folder)
     module = types.ModuleType("__main__")
     module.__file__ = original
-    module.__package__ = package_of(folder)[0] or None  # for `from . import` in a script of a package
+    module.__package__ = package_name(folder)  # for `from . import` in a script of a package
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     with open(script, "rb") as file:
@@ -71,7 +72,16 @@ def _run_as_main(folder: str, script: str, arguments: list[str]) -> NoReturn:
     lines = importlib.util.decode_source(text).splitlines(keepends=True)
     linecache.cache[original] = (len(text), None, lines, original)  # for tracebacks: the original may have been edited since
     exec(code, module.__dict__)
+    wait_for_threads()
     raise RekindleError(f"{script} ended without a call of rekindle.run()", "call it at the end of the script")
+
+
+def _go_where_it_was_started(job: dict[str, Any]) -> None:
+    """Paths in a script are relative to this folder."""
+    try:
+        os.chdir(job.get("script_started_in") or ".")
+    except OSError as error:
+        print(f"rekindle: warning: the run was started in another folder: {error}", file=sys.stderr)
 
 
 Say = Callable[[dict[str, Any]], None]  # writes one line of JSON
@@ -163,6 +173,7 @@ def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]
     from rekindle import _library
 
     tensors = mmap.mmap(0, 0, access=mmap.ACCESS_COPY)
+    _go_where_it_was_started(job)
     key = _library.load().rk_initial_key(job["seed"])  # as in a trainer: the script may split its data at random
 
     def make_answer(call: _call.Call, say: Say) -> dict[str, Any]:
@@ -224,6 +235,7 @@ def train(words: list[str]) -> NoReturn:
         end_process(library.rk_give_up(trainer, code, text_bytes(what), text_bytes(hint)))
 
     job = json.loads(library.rk_job(trainer))
+    _go_where_it_was_started(job)
     sys.stdout.reconfigure(line_buffering=True)
 
     def on_call(call: _call.Call) -> None:

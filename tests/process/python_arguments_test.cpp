@@ -61,6 +61,11 @@ TEST_F(PythonArguments, LossThatCannotTakeModelAndBatch_Refused) {
             "metrics does not take (model, batch): give a function\n");
 }
 
+TEST_F(PythonArguments, OptimizerThatIsAClass_Refused) {
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=rekindle.AdamW)"),
+            "optimizer is the class AdamW: give rekindle.AdamW(lr=...)\n");
+}
+
 TEST_F(PythonArguments, ArgumentThatIsGivenTwice_Refused) {
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=rekindle.SGD(lr=0.01), lr=0.1)"),
             "lr is an argument of run() and one of its optimizer: give it to the optimizer alone\n");
@@ -92,6 +97,23 @@ TEST_F(PythonArguments, ScheduleThatIsAClassOrTakesMore_Refused) {
             str("schedule is Cosine", hint));
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=lambda optimizer, step: 1)"),
             str("schedule is <lambda>", hint));
+}
+
+// As the command line does. What the script catches, and its own errors, stay as they are.
+TEST_F(PythonArguments, ErrorThatTheScriptDoesNotCatch_OneLineAndTheExitCode) {
+  const std::string call = "rekindle.run(None, lambda *all: 0, [], optimizer=3)\n";
+  const Outcome ended = python({script("ended.py", "import rekindle\n" + call)});
+  EXPECT_EQ(ended.exit_code, 64);
+  EXPECT_EQ(times_in(ended.err, "rekindle: optimizer is int: use rekindle.SGD"), 1U) << ended.err;
+  EXPECT_EQ(times_in(ended.err, "Traceback"), 0U) << ended.err;
+  const Outcome caught =
+      python({script("caught.py", "import rekindle\ntry:\n    " + call +
+                                      "except rekindle.RekindleError as error:\n"
+                                      "    print(error.code)\nraise ValueError('own')\n")});
+  EXPECT_EQ(caught.exit_code, 1);
+  EXPECT_EQ(caught.out, "64\n");
+  EXPECT_EQ(times_in(caught.err, "Traceback"), 1U) << caught.err;
+  EXPECT_EQ(times_in(caught.err, "ValueError: own"), 1U) << caught.err;
 }
 
 }  // namespace

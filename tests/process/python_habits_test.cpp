@@ -87,6 +87,21 @@ TEST_F(PythonHabits, AnotherOptimizerAndScheduleOnTheCommandLine_WithDefaultsOfT
   EXPECT_NE(read_text(scratch_ / "run/run.toml").value_or("").find("lr = 0.5\n"), std::string::npos);
 }
 
+// The two would be multiplied.
+TEST_F(PythonHabits, ScheduleOnTheCommandLineAndAFunctionInTheCall_TheCommandLineWins) {
+  const auto digest_with = [&](const std::string& arguments, const Arguments& options) {
+    fs::remove_all(scratch_ / "run");
+    const Outcome outcome =
+        trained(with("", str(kData, ", optimizer=rekindle.SGD(lr=0.1)", arguments)), options);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(scratch_ / "run");
+  };
+  const std::string function = ", schedule=lambda step: 0.5 ** step";
+  const std::string cosine = digest_with("", {"--schedule", "cosine"});
+  EXPECT_EQ(digest_with(function, {"--schedule", "cosine"}), cosine);
+  EXPECT_NE(digest_with(function, {}), digest_with("", {}));
+}
+
 // As in optimizers that are written by hand.
 TEST_F(PythonHabits, OptimizerThatAssignsNewData_ItsValuesAreTaken) {
   const std::string script = with(R"(

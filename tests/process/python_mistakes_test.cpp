@@ -42,6 +42,15 @@ INSTANTIATE_TEST_SUITE_P(
                 9},  // twice for each try, and at the end
         Mistake{"ProcessThatLoadsSamplesLeaves", kModel, kLoss, "Leaving()",
                 "that load the samples of step 0", ", loader_threads=1"},
+        Mistake{"BatchWithGradients", kModel, kLoss, kData,
+                "a batch cannot be sent by the process that loaded it: RuntimeError: Cowardly refusing",
+                ", loader_threads=1, collate=with_gradients"},
+        Mistake{"BatchThatCannotBePickled", kModel, kLoss, kData,
+                ": samples and batches must be picklable, their tensors without gradients",
+                ", loader_threads=1, collate=lambda samples: (samples, lambda: 0)"},
+        Mistake{"SharedMemoryIsFull", kModel, kLoss, kData,
+                "die: killed by signal 7: is there too little room in /dev/shm?",
+                ", loader_threads=1, collate=lambda samples: signal.raise_signal(signal.SIGBUS)"},
         Mistake{"MetricsAreNoPairs", kModel, kLoss, kData, "metrics did not return pairs",
                 ", test_data=[(torch.ones(4), 1)] * 8, metrics=lambda model, batch: {'accuracy': 0.5}"},
         Mistake{
@@ -70,6 +79,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "functional.cross_entropy(model(batch[0])[0], batch[1])", kData,
                 "the loss fails in eval() mode, in which it is computed for test_data: ",
                 ", test_data=[(torch.ones(4), 1)] * 8"},
+        Mistake{"TestSamplesOfAnotherShape", kModel, kLoss, kData,
+                "the loss fails for test_data: RuntimeError: mat1 and mat2 shapes cannot be multiplied",
+                ", test_data=[(torch.ones(5), 1)] * 8"},
+        Mistake{"TestSampleThatCannotBeRead", kModel, kLoss, kData,
+                "test_data[0]: KeyError: 'no such file': the first evaluation would end the run",
+                ", test_data=Broken()"},
         Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "]: KeyError: 'no such file': the traceback is"},
         Mistake{"DatasetRaisesInAProcess", kModel, kLoss, "Broken()", ": train_data[", ", loader_threads=1"}),
     [](const auto& info) { return info.param.name; });
@@ -78,9 +93,12 @@ TEST_P(PythonMistake, IsToldInOneLineThatNamesIt) {
   const Mistake& mistake = GetParam();
   const std::string train =
       script("train.py", str(R"(
-import numpy, sys, torch, rekindle
+import numpy, signal, sys, torch, rekindle
 from torch.nn import functional
 def interrupt(): raise KeyboardInterrupt
+def with_gradients(samples):
+    values, labels = torch.utils.data.default_collate(samples)
+    return values * torch.ones(4, requires_grad=True), labels
 class Drawing(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index):
@@ -232,9 +250,12 @@ TEST_F(Python, SecondRunInAScript_ALineThatSaysSo) {
           "train_data=[torch.ones(4)] * 16, batch_size=16, micro_batches=1, steps=2, run_dir='",
           (scratch_ / "run").string(), "')\n");
   const Outcome outcome = python({script("twice.py", "import torch, rekindle\n" + call + call)});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("the script calls run() a second time: write"), std::string::npos)
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(
+      times_in(outcome.err, "rekindle: the script calls run() a second time: write a script for each run\n"),
+      1U)
       << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "Traceback"), 0U) << outcome.err;
 }
 
 // Each of their processes would begin the same run.
@@ -247,7 +268,7 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: model(x)
   launched.insert(launched.begin() + 1, {"WORLD_SIZE=4", "RANK=1"});
   Program program(launched);
   const Outcome outcome = program.wait();
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 64);
   EXPECT_NE(
       outcome.err.find("torchrun has started this script 4 times (WORLD_SIZE): start it once, and rekindle "
                        "starts the trainers: rekindle local --trainers-per-worker N once.py"),

@@ -54,5 +54,45 @@ TEST_F(PythonResults, Metrics_MakeATableOfPandas) {
   EXPECT_EQ(outcome.out, "(3, 5) ['step', 'loss', 'trainers', 'test_loss', 'host'] 2.25\n") << outcome.err;
 }
 
+// With the moving average, as load() does. A module that changes after the run begins is told, and the run is
+// there all the same.
+TEST_F(Python, ModelThatIsAModule_IsFilledWhenTheRunReturns) {
+  const std::string train = script("train.py", R"(
+import sys, torch, rekindle
+class Net(torch.nn.Linear):
+    def forward(self, values):
+        return super().forward(values)
+def train(model):
+    before = model.weight.detach().clone()
+    run = rekindle.run(model=model, loss=lambda model, values: (model(values) ** 2).mean(), ema=0.9,
+                       train_data=[torch.ones(4)] * 64, batch_size=16, micro_batches=2, steps=4, run_dir=sys.argv[2])
+    print("changed", not torch.equal(model.weight, before), len(run.metrics("steps")["loss"]))
+    return run, model
+in_trainer = any("rekindle.trainer" in word for word in sys.orig_argv)
+if sys.argv[1] == "plain":
+    run, model = train(Net(4, 3))
+    print("loaded", torch.equal(rekindle.load(run.path, Net(4, 3)).weight, model.weight))
+elif sys.argv[1] == "compiled":
+    model = Net(4, 3)
+    model.compile(backend="eager")
+    train(model)
+else:
+    train(Net(4, 3 if in_trainer else 5))
+)");
+  const auto trained = [&](const std::string& which) { return python({train, which, scratch_ / which}); };
+  const Outcome plain = trained("plain");
+  EXPECT_EQ(times_in(plain.out, "changed True 4\nloaded True\n"), 1U) << plain.out << plain.err;
+  const Outcome compiled = trained("compiled");
+  EXPECT_EQ(times_in(compiled.out, "changed True 4\n"), 1U) << compiled.out << compiled.err;
+  const Outcome other = trained("other");
+  EXPECT_EQ(other.exit_code, 0) << other.out << other.err;
+  EXPECT_EQ(times_in(other.out, "changed False 4\n"), 1U) << other.out << other.err;
+  EXPECT_EQ(times_in(other.err,
+                     "rekindle: warning: run() leaves the model with its values from before the "
+                     "run: the checkpoint is of another model: its weight is float32 [3, 4]"),
+            1U)
+      << other.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

@@ -153,7 +153,8 @@ TEST_F(Python, ScriptStartedByItsModule_FindsTheOthersOfItsPackage) {
   script("outer/width.py", "WIDTH = 3\n");
   const std::string train =
       script("outer/inner/train.py", small("WIDTH", "64", "from ..width import WIDTH\nimport outer.inner\n"));
-  script("scripts/train.py", small("WIDTH", "64", "from outer.width import WIDTH\n"));
+  script("scripts/beside.py", "from outer.width import WIDTH\n");
+  script("scripts/train.py", small("WIDTH", "64", "from .beside import WIDTH\nimport scripts.beside\n"));
   for (const char* module : {"outer.inner.train", "scripts.train"}) {
     const std::string shell = str("cd ", scratch_.path().string(), " && exec \"$@\" -m ", module);
     Program program(Arguments{"/bin/sh", "-c", shell, "sh"} + python_with({}));
@@ -197,6 +198,34 @@ TEST_F(Python, RunDirectoryThatTheScriptMakesUp_RunOfTheFirstOne) {
   const Outcome outcome = python({script("train.py", text)});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "made 4\n"), 1U) << outcome.out << outcome.err;
+}
+
+// As %run of IPython does.
+TEST_F(Python, ScriptThatASessionRunsTwice_TwoRuns) {
+  const std::string train = script("train.py", R"(
+import sys, torch, rekindle
+def train():
+    run = rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: model(x).sum(),
+                       train_data=[torch.ones(4)] * 16, batch_size=16, micro_batches=1, steps=2, run_dir=sys.argv[1])
+    print("trained", run.path.name)
+train()
+try:
+    train()
+except rekindle.RekindleError as error:
+    print("refused", error.what)
+)");
+  const Outcome outcome = python({script("session.py", R"(
+import runpy, sys
+script, folder = sys.argv[1:]
+for name in ("one", "two"):
+    sys.argv = [script, folder + "/" + name]
+    runpy.run_path(script, run_name="__main__")
+)"),
+                                  train, scratch_.path()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  for (const char* line : {"trained one\nrefused the script calls run() a second time\n",
+                           "trained two\nrefused the script calls run() a second time\n"})
+    EXPECT_EQ(times_in(outcome.out, line), 1U) << line << outcome.out << outcome.err;
 }
 
 TEST_F(Python, InterpreterWithoutTorch_ALineThatSaysSo) {

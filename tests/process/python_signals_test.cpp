@@ -75,5 +75,22 @@ print("steps", rekindle.open(sys.argv[1]).metrics()["step"][-1])
   EXPECT_EQ(times_in(outcome.out, "steps 2"), 1U) << outcome.out << outcome.err;
 }
 
+// Python waits for it at its end.
+TEST_F(PythonSignals, RunInAThreadThatTheScriptDoesNotJoin_Trains) {
+  const std::string text = train("", "2", R"(
+def train_at_the_end():
+    if not any("rekindle.trainer" in word for word in sys.orig_argv):
+        threading.main_thread().join()
+    train()
+threading.Thread(target=train_at_the_end).start()
+)");
+  for (const bool by_python : {false, true}) {
+    fs::remove_all(scratch_ / "run");
+    const Outcome outcome = by_python ? python({text}) : run({"local", "--run-dir", scratch_ / "run", text});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(reached_step(scratch_ / "run"), 2U);
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

@@ -51,6 +51,13 @@ TEST_F(PythonUnusual, CompiledModelWithBatchesOfManyShapes_EachIsCompiledByItsel
   EXPECT_EQ(bits("w2", 2, "shapes"), bits("w1", 1, "shapes"));
 }
 
+// A description may not compile, which takes minutes, and computes as the trainers do.
+TEST_F(PythonUnusual, MetricsOfADescription_WithoutTheCompilerAndInThePrecisionOfTheRun) {
+  EXPECT_EQ(bits("compiled", 1, "described").size(), 33U);
+  const Outcome half = run(of("half", 1, "half") + Arguments{"precision='bf16'"});
+  EXPECT_EQ(half.exit_code, 0) << half.out << half.err;
+}
+
 TEST_F(PythonUnusual, ParametersThatTheForwardPassChanges_Refused) {
   expect_refused("teacher", 70,
                  "the script changed parameter teacher.first.weight while it computed a gradient");

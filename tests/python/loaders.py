@@ -12,7 +12,7 @@ import torch
 
 from rekindle import _loader, _process
 from rekindle._data import EvaluationOrder, StepOrder
-from rekindle._errors import Aborted, SampleError, StorageAway, one_line
+from rekindle._errors import Aborted, NotSent, SampleError, StorageAway, hint_for, one_line
 
 MICRO_BATCH = 8
 
@@ -66,6 +66,24 @@ class Loaders(unittest.TestCase):
     def wait_for_sample(self, index):
         while not (self.folder / "computed").exists() or index not in self.computed():
             time.sleep(0.01)
+
+    def test_a_batch_that_cannot_be_sent_is_an_error_and_another_one_comes(self):
+        def collate(samples):
+            values = torch.tensor([index for _, index, _ in samples])
+            return (lambda: 0) if 8 in values else values
+
+        self.let_go()
+        order = StepOrder(samples)
+        loader = _loader.Loader(Samples(self.folder), order, key, collate, 1)
+        self.addCleanup(loader.close)
+        for _ in range(2):
+            order.expect(0, [0, 1], [0, 1])
+            loader.begin()
+            self.assertEqual(loader.next((0, 0)).tolist(), [index for _, index in samples(0, 0)])
+            with self.assertRaises(NotSent) as raised:
+                loader.next((0, 1))
+            self.assertIn("a batch cannot be sent by the process that loaded it: ", one_line(raised.exception))
+            self.assertIn("detach()", hint_for(raised.exception))
 
     def test_a_new_order_leaves_out_what_was_prefetched(self):
         order, loader = self.loader(1)

@@ -85,6 +85,17 @@ def compiled():
     return model
 
 
+def compiled_by_trainers():
+    def backend(graph, inputs):
+        if "--describe" in sys.orig_argv:
+            raise RuntimeError("compiled for the description")
+        return graph.forward
+
+    model = Net()
+    model.compile(backend=backend)
+    return model
+
+
 class LargeSamples(torch.utils.data.Dataset):
     """Each becomes what torch's sum of many numbers makes of it, which depends on the number of threads."""
 
@@ -199,15 +210,21 @@ OPTIMIZERS = {
     "late-float": lambda parameters: Late(parameters, lr=0.1),
     "late-large": lambda parameters: Late(parameters, lr=0.1),
 }  # fmt: skip
-MODELS = {"extra": WithExtraState, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3), "shapes": compiled}
+MODELS = {"extra": WithExtraState, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3), "shapes": compiled,
+          "described": compiled_by_trainers}
 DATA = {"large": LargeSamples, "unreadable": Unreadable, "texts": Texts}
 options = {"batch_size": 16, "micro_batches": 4, "steps": 12, "optimizer": OPTIMIZERS.get(CASE, rekindle.SGD(lr=0.1))}
 options |= {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in sys.argv[2:])}
 if CASE == "shapes":  # of batches: 4 to 6 samples
     options["collate"] = lambda samples: torch.utils.data.default_collate(samples + samples[: samples[0][1]])
+
+
+def metrics(model, batch):
+    outputs = model(batch[0])
+    assert CASE != "half" or outputs.dtype == torch.bfloat16
+    return {"accuracy": ((outputs.argmax(1) == batch[1]).sum().item(), len(batch[1]))}
+
+
 if CASE != "texts":
-    options |= {
-        "test_data": TEST,
-        "metrics": lambda model, batch: {"accuracy": ((model(batch[0]).argmax(1) == batch[1]).sum().item(), len(batch[1]))},
-    }
+    options |= {"test_data": TEST, "metrics": metrics}
 rekindle.run(model=MODELS.get(CASE, Net), loss=loss, train_data=DATA.get(CASE, TRAIN), **options)
