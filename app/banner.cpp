@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/duration.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "protocol/training.hpp"
 
@@ -93,6 +94,11 @@ std::string banner(const LocalOptions& options, std::uint64_t workers) {
 
 std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t processors) {
   const Job& job = options.job;
+  const std::string nodes = environment_variable("SLURM_JOB_NUM_NODES");
+  if (!nodes.empty() && nodes != "1" && environment_variable("SLURM_STEP_ID").empty())
+    return {str("warning: this job has ", nodes,
+                " nodes, and this run uses one of them: rekindle slurm in the ",
+                "batch script, or rekindle submit, uses all")};
   const std::uint64_t trainers = options.workers * job.trainers_per_worker;
   const std::uint64_t used = trainers * job.threads;
   if (job.device == "cpu" && 4 * used <= processors && trainers < job.micro_batches)

@@ -15,7 +15,8 @@ std::string word_for_sample(const protocol::Job& job);
 // Several lines, the last without a newline. The options must be complete (app/prepare.hpp).
 std::string banner(const LocalOptions& options, std::uint64_t workers);
 
-// Warnings if there are more compute threads than processors; 0 processors: unknown.
+// Warnings of a run on this machine alone: it is one node of a job with more, or there are more compute
+// threads than processors. 0 processors: unknown.
 std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t processors);
 
 }  // namespace rekindle::app

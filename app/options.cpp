@@ -221,6 +221,7 @@ Result<LocalOptions> JobOptions::resolve() {
     options->script_model = described_->model;
     options->job.task.script = script_.file;
     options->job.task.script_folder = script_.folder;
+    options->job.task.script_started_in = std::filesystem::current_path();
     options->job.task.script_arguments = script_.arguments;
   }
   if (!elsewhere) REKINDLE_CHECK(check_container(container_of(options->job), options->run_dir, options->job));

@@ -57,8 +57,9 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
   if (text && static_cast<std::uint64_t>(info.context) != job.task.context)
     return fail(ExitCode::kUsage, "--context is not that of the data set",
                 str("use --context ", info.context));
-  if (run::best_by(job.best_metric).name == "top5" && (text || job.task.classes <= 5))
-    return fail(ExitCode::kUsage, "--best-metric top5: there is none", "use accuracy or loss");
+  const std::string best = run::best_by(job.best_metric).name;
+  if ((best == "top5" && (text || job.task.classes <= 5)) || (best == "accuracy" && job.task.classes < 2))
+    return fail(ExitCode::kUsage, str("--best-metric ", best, ": there is none"), "leave it out");
   if (info.train_count == 0)
     return fail(ExitCode::kConfig, str("the data in ", job.task.data, " have no training samples"),
                 "give another --data");
@@ -204,6 +205,20 @@ void warn_of_batch_norm(const Job& job, const checkpoint::StateSpec& model) {
              " in each micro-batch: use fewer --micro-batches, or a larger --batch-size"));
 }
 
+// The layer that --reset-head leaves out, for the line about initial values.
+std::string without_head(const LocalOptions& options, const checkpoint::State& chosen,
+                         const checkpoint::StateSpec& model) {
+  if (!options.reset_head) return "";
+  std::string names;
+  for (const checkpoint::TensorSpec& tensor : model) {
+    const bool given = std::ranges::any_of(
+        chosen, [&](const checkpoint::Tensor& from) { return from.spec.name == tensor.name; });
+    if (tensor.role == checkpoint::Role::kParameter && !given)
+      names += (names.empty() ? "" : ", ") + tensor.name;
+  }
+  return names.empty() ? "" : str("; new values for ", names);
+}
+
 // Gives a schedule without a length that of the run.
 Status check_schedule(Job& job) {
   if (job.schedule_steps == 0) job.schedule_steps = job.steps;
@@ -239,7 +254,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
     REKINDLE_CHECK(check_resume(*before, options, layout));
   else if (!options.init.empty())
     say(str("initial values of --init ", options.init.string(), ": ", initial.chosen.state.size(), " of its ",
-            initial.available, " tensors"));
+            initial.available, " tensors", without_head(options, initial.chosen.state, model)));
   if (begins == Begins::kNow) {
     if (const std::string line = run::exchange_warning(layout); !line.empty()) warn("warning: " + line);
     warn_of_environment(options.job);
@@ -267,33 +282,5 @@ Status check_for_later(LocalOptions& options, bool looks_only) {
 }
 
 Status check_not_held(const LocalOptions& options) { return check_holder(options.layout()); }
-
-// Of a script that was written after the run's last checkpoint: a person may expect another result.
-std::string edited_since(const Job& job, const FilePath& checkpoint) {
-  if (!is_script(job)) return "";
-  const auto script = look_at(FilePath(job.task.script)), saved = look_at(checkpoint);
-  if (!script || !*script || !saved || !*saved) return "";
-  if ((*script)->st_mtim.tv_sec <= (*saved)->st_mtim.tv_sec) return "";
-  return str("; ", job.task.script,
-             " has changed since then, and nothing was trained now: a new run is one in ",
-             "another --run-dir");
-}
-
-std::string completed_line(const LocalOptions& options) {
-  const run::Layout layout = options.layout();
-  const auto committed = checkpoint::list_committed(layout.root());
-  if (committed.empty() || committed.front().step < options.job.steps) return "";
-  const std::uint64_t step = committed.front().step;
-  if (options.job.test_samples > 0 && !run::recorded(layout).evaluated.contains(step) &&
-      step == options.job.steps)
-    return "";
-  const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), committed.front()));
-  if (!manifest ||
-      !checkpoint::verify(checkpoint::directory_of(layout.root(), committed.front()), *manifest)) {
-    return "";  // damaged: the run sets it aside and computes it again
-  }
-  return str("the run is complete: ", counted(step, "step"), ", digest ", manifest->digest,
-             edited_since(options.job, checkpoint::directory_of(layout.root(), committed.front())));
-}
 
 }  // namespace rekindle::app

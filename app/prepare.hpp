@@ -29,7 +29,4 @@ Status check_for_later(LocalOptions& options, bool looks_only);
 // An error if a live run holds the run directory; it may have just been killed.
 Status check_not_held(const LocalOptions& options);
 
-// The line that reports a complete run, or "" if there is work left.
-std::string completed_line(const LocalOptions& options);
-
 }  // namespace rekindle::app

@@ -6,6 +6,7 @@
 
 #include "app/banner.hpp"
 #include "app/command.hpp"
+#include "app/completed.hpp"
 #include "app/container.hpp"
 #include "app/describe.hpp"
 #include "app/dry_run.hpp"
@@ -65,10 +66,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
   if (options->dry_run) {
     if (const Status checked = check_for_later(*options, true); !checked) return report(checked.error());
     if (const Status free = check_not_held(*options); !free) return report(free.error());
-    if (const std::string text = completed_line(*options); !text.empty()) {
-      say(text);
-      return 0;
-    }
+    if (const auto done = end_if_complete(*options)) return *done;
     interruptible.reset();
     return dry_run(*options, line.as_given);
   }
@@ -79,10 +77,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
   }
   auto initial = prepare(*options);
   if (!initial) return report(initial.error());
-  if (const std::string text = completed_line(*options); !text.empty()) {
-    say(text);
-    return 0;
-  }
+  if (const auto done = end_if_complete(*options)) return *done;
   if (!line.own_trainer.empty()) {
     if (begins_anew) {
       if (const Status forgotten = forget_kept_program(options->layout()); !forgotten)
@@ -174,10 +169,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   interruptible.reset();  // end the signal thread before this process may become another program
   if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;
   interruptible.emplace(end_early);
-  if (const std::string text = completed_line(*options); !text.empty()) {
-    say(text);
-    return 0;
-  }
+  if (const auto done = end_if_complete(*options)) return *done;
   interruptible.reset();  // from here on a signal stops the run
   const OutputRelay output;
   start_logging("rekindle", options->layout().log("supervisor"), LogLevel::kInfo, LogWrites::kInBackground);

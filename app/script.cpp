@@ -51,10 +51,6 @@ bool takes_value(const std::string& word, const std::string& next) {
   return std::ranges::find(kFlags, name) == std::end(kFlags) && !next.ends_with(".py");
 }
 
-bool same_text(const fs::path& a, const fs::path& b) {
-  return read_text(a, kMostOfAScript).value_or("") == read_text(b, kMostOfAScript).value_or("");
-}
-
 ScriptDescription description_from(const nlohmann::json& answer) {
   ScriptDescription description;
   for (const auto& [name, value] : answer.at("options").items())
@@ -110,6 +106,10 @@ Script take_script(std::vector<std::string>& arguments) {
   return script;
 }
 
+bool same_text(const fs::path& a, const fs::path& b) {
+  return read_text(a, kMostOfAScript).value_or("") == read_text(b, kMostOfAScript).value_or("");
+}
+
 void warn_of_kept_script(const fs::path& script, const fs::path& kept) {
   if (!is_file(script) || !is_file(kept) || same_text(script, kept)) return;
   warn(str(script.string(), " has changed since this run began: the run goes on with the copy in ",
@@ -131,12 +131,15 @@ Status check_image(const protocol::Job& job, const run::Layout& layout) {
 }
 }  // namespace
 
+FilePath copy_of_script(const protocol::Job& job, const run::Layout& layout) {
+  const fs::path named = job.task.script;
+  const bool kept = named.parent_path().parent_path().filename() == layout.programs().filename();  // by Slurm
+  return (kept ? layout.programs() / kKeptScript : layout.script()) / named.filename().string();
+}
+
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
   if (!is_script(job)) return {};
-  const fs::path named = job.task.script;
-  const bool kept = named.parent_path().parent_path().filename() == layout.programs().filename();
-  const FilePath copy =
-      (kept ? layout.programs() / kKeptScript : layout.script()) / named.filename().string();
+  const FilePath copy = copy_of_script(job, layout);
   if (!is_file(copy.path()))
     return fail(ExitCode::kConfig, str("there is no ", copy.string(), ", a copy of the run's script"),
                 "only this copy is executed: see docs/security.md");

@@ -35,6 +35,8 @@ namespace rekindle::app {
 // place.
 // The script's own arguments end before "--", which in `submit` begins sbatch's options.
 Script take_script(std::vector<std::string>& arguments);
+// Whether both files have the same text; two that cannot be read have.
+bool same_text(const std::filesystem::path& a, const std::filesystem::path& b);
 // Warns if `kept`, a run's copy of a script, is there and has another text.
 void warn_of_kept_script(const std::filesystem::path& script, const std::filesystem::path& kept);
 
@@ -42,6 +44,9 @@ void warn_of_kept_script(const std::filesystem::path& script, const std::filesys
 // the script, whose traceback is printed; those that rekindle.run() finds in its arguments; the interpreter
 // has imported a package of another build.
 Result<ScriptDescription> describe_script(const Script& script);
+
+// The run's copy of the script of the job in its run.toml.
+FilePath copy_of_script(const protocol::Job& job, const run::Layout& layout);
 
 // For commands that execute what a run.toml of another time names: lets the job's script be the copy in the
 // run directory. Errors (ExitCode::kConfig): there is none; another user could have made the interpreter, and

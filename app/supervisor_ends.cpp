@@ -1,7 +1,7 @@
 // The end of a run in its supervisor: the coordinator's end, a lost coordinator, a failed take-over.
 #include <unistd.h>
 
-#include "app/prepare.hpp"
+#include "app/completed.hpp"
 #include "app/report.hpp"
 #include "app/supervisor_loop.hpp"
 #include "base/log.hpp"

@@ -18,6 +18,8 @@ struct Options {
   // names of its metrics, and the interpreter. Empty: a model of a C++ trainer program, with the fields from
   // `model` on.
   std::string script, script_folder, python;
+  // The folder in which the run was started: paths in a script may be relative to it.
+  std::string script_started_in;
   std::vector<std::string> script_arguments, script_metrics;
   // Other names of tensors that the model shares between modules: other name, name, ...
   std::vector<std::string> script_tied;
@@ -33,11 +35,11 @@ struct Options {
   std::string model_options;                       // of one model alone: NAME=VALUE,... in order of the names
   double label_smoothing = 0;
 };
-#define REKINDLE_TASK_FIELDS(DO)                                                                          \
-  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, script, script_folder, python, script_arguments,           \
-                                           script_metrics, script_tied, model, dataset, data, classes,    \
-                                           data_hash, image_size, augment, skip_corrupt, dropout, layers, \
-                                           heads, width, context, model_options, label_smoothing))
+#define REKINDLE_TASK_FIELDS(DO)                                                                           \
+  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(                                                                \
+      DO, script, script_folder, python, script_started_in, script_arguments, script_metrics, script_tied, \
+      model, dataset, data, classes, data_hash, image_size, augment, skip_corrupt, dropout, layers, heads, \
+      width, context, model_options, label_smoothing))
 // Adds the fields to those that the object has.
 inline void to_json(nlohmann::json& nlohmann_json_j, const Options& nlohmann_json_t) {
   REKINDLE_TASK_FIELDS(NLOHMANN_JSON_TO)

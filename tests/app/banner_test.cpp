@@ -61,6 +61,10 @@ TEST(Crowding, WarnsOfMoreThreadsThanProcessors) {
   EXPECT_THAT(crowding(options, 2),
               ElementsAre(HasSubstr("2 trainers of 2 threads share 2 processors: more than 1 ")));
   EXPECT_THAT(crowding(options, 0), IsEmpty());  // the number of cores is unknown
+  ::setenv("SLURM_JOB_NUM_NODES", "4", 1);
+  EXPECT_THAT(crowding(options, 2),
+              ElementsAre(HasSubstr("warning: this job has 4 nodes, and this run uses one of them")));
+  ::unsetenv("SLURM_JOB_NUM_NODES");
   EXPECT_THAT(crowding(options, 32),
               ElementsAre("this run uses 4 of 32 processors: more --workers use more, and change no bit "
                           "(--threads does)"));

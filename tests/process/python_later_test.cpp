@@ -1,0 +1,84 @@
+// What later commands do with a run of a script: the same command again, evaluate and audit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Its arguments: the model's width, and a word that changes nothing.
+constexpr const char* kScript = R"(import os, sys, torch, rekindle
+class Numbers(torch.utils.data.Dataset):
+    def __init__(self): self.count = int(open("count.txt").read())
+    def __len__(self): return self.count
+    def __getitem__(self, index): return torch.full((4,), index / self.count), 1
+def loss(model, batch): return (model(batch[0]) ** 2).mean()
+rekindle.run(model=lambda: torch.nn.Linear(4, int(sys.argv[1])), loss=loss, train_data=Numbers, test_data=Numbers,
+             optimizer=rekindle.SGD(lr=0.1, weight_decay=0.1), no_decay=["*bias"], batch_size=16, micro_batches=2, epochs=2)
+)";
+
+class PythonLater : public Python {
+ protected:
+  void SetUp() override {
+    Python::SetUp();
+    std::ofstream(scratch_ / "count.txt") << 64;
+  }
+  // A command that is typed in this folder.
+  Outcome in(const fs::path& folder, const Arguments& arguments) const {
+    Program program(Arguments{"/usr/bin/env", "--chdir=" + folder.string(), rekindle()} + arguments);
+    return program.wait();
+  }
+  Outcome trained(const Arguments& arguments, const Arguments& options = {}) const {
+    return in(scratch_.path(),
+              Arguments{"local", "--run-dir", "run"} + options + Arguments{"train.py"} + arguments);
+  }
+};
+
+TEST_F(PythonLater, CompleteRun_IsNotTakenForThatOfAnotherScript) {
+  script("train.py", kScript);
+  ASSERT_EQ(trained({"3", "a"}).exit_code, 0);
+  const Outcome again = trained({"3", "a"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("the run is complete: 8 steps"));
+  EXPECT_THAT(again.out, Not(HasSubstr("nothing was trained")));
+
+  const Outcome other = trained({"3", "b"});
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_THAT(other.out,
+              HasSubstr("; it was trained with the arguments of the script 3 a, and nothing was trained now: "
+                        "a new run is one in another --run-dir"));
+  const Outcome strict = trained({"3", "b"}, {"--strict"});
+  EXPECT_EQ(strict.exit_code, 78) << strict.out;
+  EXPECT_EQ(times_in(strict.err, "it was trained with the arguments of the script 3 a"), 1U) << strict.err;
+
+  const Outcome model = trained({"5", "a"});
+  EXPECT_EQ(model.exit_code, 78) << model.out;
+  EXPECT_EQ(times_in(model.err, "holds a complete run of another model: its tensor weight is not the same"),
+            1U)
+      << model.err;
+
+  script("train.py", str(kScript, "# more\n"));
+  EXPECT_THAT(trained({"3", "a"}).out,
+              HasSubstr("train.py has changed since then, and nothing was trained now"));
+}
+
+TEST_F(PythonLater, EvaluateAndAudit_RunTheScriptWhereTheRunWasStarted) {
+  script("train.py", kScript);
+  ASSERT_EQ(trained({"3"}).exit_code, 0);
+  const fs::path elsewhere = scratch_ / "elsewhere";
+  fs::create_directory(elsewhere);
+  std::ofstream(elsewhere / "count.txt") << 16;
+  const Outcome evaluated = in(elsewhere, {"evaluate", "../run", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_EQ(nlohmann::json::parse(evaluated.out).at("test_count"), 64) << evaluated.out;
+  const Outcome audit = in(elsewhere, {"audit", "../run", "--from", "0", "--to", "8"});
+  EXPECT_EQ(audit.exit_code, 0) << audit.out << audit.err;
+  EXPECT_EQ(times_in(audit.out, "bit-identical"), 1U) << audit.out;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
