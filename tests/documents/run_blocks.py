@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the code blocks of a document, as a reader would, one after the other.
 
-    run_blocks.py DOCUMENT FOLDER_OF_PROGRAMS
+    run_blocks.py DOCUMENT FOLDER_OF_PROGRAMS [FOLDER [NAME=PATH ...]]
 
-Blocks in ```sh run in one shell, in the checkout, with a home folder of their own; those in ```python run by this Python,
+Blocks in ```sh run in one shell, in FOLDER or the checkout, with a home folder of their own that has the links NAME; those in ```python run by this Python,
 and a comment `# prints TEXT` says what the line prints. A block below `<!-- not run: REASON -->` is left out. The first
 error ends it. Exit code 77: a block in Python needs a module that is not there.
 """
@@ -28,7 +28,7 @@ def run_python(text):
         sys.exit(f"run_blocks: {text}\nprinted {done.stdout!r} in place of {wanted}\n{done.stderr}")
 
 
-def run_shell(blocks, programs, checkout):
+def run_shell(blocks, programs, folder, links):
     # A failed `test ... && echo TEXT` ends no shell, so each TEXT has to be printed.
     promised = sorted(re.findall(r"&& echo (.*)", "\n".join(blocks)))
     lines = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"]
@@ -36,9 +36,12 @@ def run_shell(blocks, programs, checkout):
         lines += ["set -x", block, "{ set +x; } 2>/dev/null"]
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": home}
+        for link in links:
+            name, path = link.split("=", 1)
+            (pathlib.Path(home) / name).symlink_to(path)
         # What setup keeps in a home folder.
         environment.setdefault("XDG_CACHE_HOME", str(pathlib.Path.home() / ".cache"))
-        done = subprocess.run(["bash", "-c", "\n".join(lines)], cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True,
+        done = subprocess.run(["bash", "-c", "\n".join(lines)], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True,
                               check=False)
     print(done.stdout)
     if done.returncode:
@@ -50,7 +53,7 @@ def run_shell(blocks, programs, checkout):
 
 def main():
     document, programs = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-    checkout = pathlib.Path(__file__).resolve().parents[2]
+    folder = sys.argv[3] if len(sys.argv) > 3 else pathlib.Path(__file__).resolve().parents[2]
     shell, count = [], 0
     indented = re.search(r"^    (?:rekindle|\./dev) .*", document.read_text(), re.M)
     if document.name == "README.md" and indented:
@@ -65,7 +68,7 @@ def main():
         else:
             run_python(block["text"])
     if shell:
-        run_shell(shell, programs, checkout)
+        run_shell(shell, programs, folder, sys.argv[4:])
     if not count:
         sys.exit("run_blocks: there is no block")
     print(f"run_blocks: {count} blocks of {document.name} have run")
