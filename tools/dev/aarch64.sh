@@ -15,9 +15,9 @@ install_aarch64_sysroot() {
   echo "$libraries" >"$sysroot/.complete"
 }
 
-# Not for qemu: it knows no robust mutexes, and makes /proc/PID/stat up, by which a process is known on another node. The
-# simulator's schedules touch no hardware and would take hours.
-not_for_qemu='^Lifeline\.|^RunDirectory\.ClaimsAtOnce|^Simulator'
+# Not for qemu: it knows no robust mutexes, makes /proc/PID/stat up, by which a process is known on another node, and does
+# not pass limits of the address space on. The simulator's schedules touch no hardware and would take hours.
+not_for_qemu='^Lifeline\.|^RunDirectory\.ClaimsAtOnce|^Threads\.|^Simulator'
 
 # The arguments are ctest's. qemu runs the programs that the tests start, too: the kernel starts it for each program for
 # aarch64. That is set in a namespace of the tests' own (Linux 6.7), so that nothing else of this machine changes.
