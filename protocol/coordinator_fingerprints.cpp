@@ -25,13 +25,18 @@ std::string Coordinator::what_counts(const std::string& fingerprint) const {
 }
 
 bool Coordinator::same_fingerprint(const TrainerReady& ready, bool bits) const {
+  if (ready.fingerprint == fingerprint_.text) return true;
   const std::string theirs = what_counts(ready.fingerprint), ours = what_counts(fingerprint_.text);
-  if (theirs == ours) return true;
   return bits ? bits_of(theirs) == bits_of(ours) : same_but_first_gradient(theirs, ours);
 }
 
 Finish Coordinator::mismatch(const TrainerReady& ready) const {
   if (same_fingerprint(ready, false)) {
+    const std::string theirs = without_initial_values(ready.fingerprint),
+                      ours = without_initial_values(fingerprint_.text);
+    if (bits_of(theirs) == bits_of(ours))
+      return {78, str(named(ready), " begins with other initial values than the others"),
+              "does the model draw numbers without a seed, or read a file that is another one there?"};
     return {78, str(named(ready), " computes other bits than the others (", fingerprint_.machine, ")"),
             kOneKind};
   }

@@ -86,6 +86,28 @@ TEST_F(Fingerprints, JoinerWithOtherBits_RefusedWithOneLineThatNamesBothMachines
   EXPECT_EQ(machine_->phase(), Phase::kRunning);
 }
 
+// They do not show in the gradient, as the unused rows of an embedding.
+TEST_F(Fingerprints, JoinerWithOtherInitialValues_RefusedInARunWithoutACheckpoint) {
+  const std::string ours = R"({"build":"1","first_gradient":"aa","initial_values":"cc"})",
+                    others = R"({"build":"1","first_gradient":"aa","initial_values":"dd"})";
+  config_.expected_trainers = 1;
+  begin();
+  come("a", ours);
+  EXPECT_NE(line_with(come("x", others), "begins with other initial values than the others"), "");
+  EXPECT_EQ(dismissed(), std::vector<std::string>{"w-x"});
+}
+
+TEST_F(Fingerprints, OtherInitialValuesWhereARunGoesOn_CountForNothing) {
+  config_.restorable = {{"step-8", 8, R"({"build":"1","first_gradient":"aa","initial_values":"ee"})"}};
+  config_.expected_trainers = 2;
+  config_.job.strict = true;
+  begin();
+  come("a", R"({"build":"1","first_gradient":"aa","initial_values":"cc"})");
+  const auto effects = come("b", R"({"build":"1","first_gradient":"aa","initial_values":"dd"})");
+  EXPECT_EQ(line_with(effects, "was written by another"), "");
+  EXPECT_EQ(machine_->members().size(), 2U);
+}
+
 TEST_F(Fingerprints, JoinerOfAnotherBuild_TheLineNamesWhatDiffersAndHasNoJson) {
   config_.expected_trainers = 1;
   begin();
