@@ -190,9 +190,7 @@ class Audit {
     local.run_dir = audit_.root().path();
     local.workers = options_.workers;
     // Of a script: --no-decay and --lr-scale name its parameters.
-    const checkpoint::StateSpec& tensors = expected.contents.tensors;
-    local.script_model.assign(tensors.begin(), std::ranges::find(tensors, checkpoint::Role::kOptimizer,
-                                                                 &checkpoint::TensorSpec::role));
+    local.script_model = model_of(expected.contents.tensors);
     alter(local.job);
     const std::string cpu = local.job.cpu_capability, bf16 = local.job.bf16_isa;
     const std::vector<std::string> environment = local.job.environment;

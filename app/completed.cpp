@@ -15,19 +15,13 @@
 namespace rekindle::app {
 
 namespace fs = std::filesystem;
-using protocol::Job;
 
 namespace {
 
-checkpoint::StateSpec model_in(const checkpoint::StateSpec& tensors) {
-  return {tensors.begin(),
-          std::ranges::find(tensors, checkpoint::Role::kOptimizer, &checkpoint::TensorSpec::role)};
-}
-
 Status check_model(const LocalOptions& options, const checkpoint::Manifest& manifest) {
   if (options.script_model.empty()) return {};
-  const checkpoint::StateSpec made = model_in(manifest.contents.tensors),
-                              now = model_in(options.script_model);
+  const checkpoint::StateSpec made = model_of(manifest.contents.tensors),
+                              now = model_of(options.script_model);
   const auto [there, here] = std::ranges::mismatch(made, now);
   if (there == made.end() && here == now.end()) return {};
   return fail(ExitCode::kConfig,

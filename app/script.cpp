@@ -231,15 +231,20 @@ Result<fs::path> copy_for_attempt(const fs::path& script, const run::Layout& lay
   return copy.path();
 }
 
+checkpoint::StateSpec model_of(const checkpoint::StateSpec& tensors) {
+  return {tensors.begin(),
+          std::ranges::find(tensors, checkpoint::Role::kOptimizer, &checkpoint::TensorSpec::role)};
+}
+
 Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job,
                                               const checkpoint::StateSpec& tensors) {
-  const auto end_of_model =
-      std::ranges::find(tensors, checkpoint::Role::kOptimizer, &checkpoint::TensorSpec::role);
-  const trainer::StateLayout layout(checkpoint::StateSpec(tensors.begin(), end_of_model));
+  const checkpoint::StateSpec model = model_of(tensors);
+  const trainer::StateLayout layout(model);
   REKINDLE_TRY(const trainer::UpdateOptions options, trainer::update_options(job, layout));
   REKINDLE_TRY(const trainer::UpdatePlan plan, trainer::UpdatePlan::make(layout, options));
   checkpoint::StateSpec state = trainer::spec_of_state(layout, plan, job.ema > 0);
-  if (job.optimizer == protocol::kScriptsOptimizer) state.insert(state.end(), end_of_model, tensors.end());
+  if (job.optimizer == protocol::kScriptsOptimizer)
+    state.insert(state.end(), tensors.begin() + static_cast<std::ptrdiff_t>(model.size()), tensors.end());
   REKINDLE_CHECK(checkpoint::check_spec(state));
   return state;
 }

@@ -62,6 +62,8 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
 Result<std::filesystem::path> copy_for_attempt(const std::filesystem::path& script,
                                                const run::Layout& layout);
 
+// Parameters and buffers, which come before an optimizer's tensors.
+checkpoint::StateSpec model_of(const checkpoint::StateSpec& tensors);
 // The tensors of the state of a script's job, from `tensors` of its description. Errors (ExitCode::kConfig):
 // a checkpoint cannot have them.
 Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& tensors);

@@ -20,7 +20,7 @@ const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashion
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;
 
-// The order of samples is one of 32-bit numbers (data/sample_order.hpp).
+// The order of samples is one of 32-bit numbers (data/sample_order.cpp).
 constexpr std::size_t kMostSamples = 0xffff'ffff;
 
 // Another built-in format whose files the folder seems to have. None if the files may be of the one that was

@@ -46,7 +46,7 @@ Status UnregisteredWeights::look(const at::Tensor& loss, const std::vector<at::T
     return std::ranges::any_of(found_, [&leaf](const at::Tensor& found) { return found.is_same(leaf); });
   });
   const bool wrong = again != leaves.end();
-  const std::string shape = wrong ? str(at::str(again->sizes())) : std::string();
+  const std::string shape = wrong ? at::str(again->sizes()) : std::string();
   found_ = looks_ == kLooks ? std::vector<at::Tensor>() : std::move(leaves);
   if (!wrong) return {};
   return fail(
