@@ -11,15 +11,21 @@
 
 namespace rekindle::exchange {
 
+// A communicator of a generation that has ended. Its kernels may write to this memory until it is freed.
+struct RetiredLink {
+  device::Memory sums, windows;
+  std::unique_ptr<NcclLink> link;  // last, so that it goes first
+};
+
 struct DeviceParts {
   device::Place place;
   std::optional<NcclApi> nccl;
   NcclLimits limits;
   std::size_t floats = 0;
   std::vector<device::Memory> slots = {};
-  // Communicators of generations that have ended. They are freed when the next generation has met: its
-  // members have paused by then, and no kernel of theirs reads this rank's memory any more.
-  std::vector<std::unique_ptr<NcclLink>> retired = {};
+  // They are freed when the next generation has met: its members have paused by then, and no kernel of theirs
+  // reads this rank's memory any more.
+  std::vector<RetiredLink> retired = {};
 
   Result<std::span<float>> slot(int i);
 };

@@ -35,7 +35,7 @@ class NcclExchange final : public Exchange {
   ~NcclExchange() override {
     if (!link_) return;
     link_->abort();
-    parts_.retired.push_back(std::move(link_));
+    parts_.retired.push_back({std::move(sums_), std::move(windows_), std::move(link_)});
   }
 
   Status connect() override {
