@@ -47,22 +47,27 @@ Status evaluate(Task& task, const TestSamples& tests, const std::atomic<bool>& a
   return result ? Status{} : forward_error(result.error());
 }
 
-// Of each parameter, its name and hash.
-Result<std::vector<std::pair<std::string, Hash128>>> parameters_of(Task& task) {
-  std::vector<std::pair<std::string, Hash128>> parameters;
+struct Value {
+  std::string name;
+  bool is_parameter = false;
+  Hash128 hash;
+};
+
+// Of each parameter and buffer.
+Result<std::vector<Value>> values_of(Task& task) {
+  std::vector<Value> values;
   REKINDLE_CHECK(task.download());  // also on a CPU: what a script's own optimizer uses is a copy
   for (const checkpoint::Tensor& tensor : task.state()) {
-    if (tensor.spec.role == checkpoint::Role::kParameter)
-      parameters.emplace_back(tensor.spec.name, hash128(tensor.bytes));
+    if (tensor.spec.role != checkpoint::Role::kOptimizer)
+      values.push_back(
+          {tensor.spec.name, tensor.spec.role == checkpoint::Role::kParameter, hash128(tensor.bytes)});
   }
-  return parameters;
+  return values;
 }
 
-// Of parameters and buffers, as they are on the host.
-std::string hash_of_values(Task& task) {
+std::string hash_of(const std::vector<Value>& values) {
   Hasher128 hasher;
-  for (const checkpoint::Tensor& tensor : task.state())
-    if (tensor.spec.role != checkpoint::Role::kOptimizer) hasher.update(tensor.bytes);
+  for (const Value& value : values) hasher.update(std::as_bytes(std::span(&value.hash, 1)));
   return hasher.digest().hex();
 }
 
@@ -70,15 +75,17 @@ std::string hash_of_values(Task& task) {
 
 Result<NumericCheck> check_numerics(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted,
                                     const TestSamples& tests) {
-  REKINDLE_TRY(const auto before, parameters_of(task));
-  const std::string values = hash_of_values(task);
+  REKINDLE_TRY(const std::vector<Value> before, values_of(task));
   REKINDLE_TRY(const Computed first, compute(task, gradient, aborted));
   REKINDLE_CHECK(evaluate(task, tests, aborted));
   REKINDLE_TRY(const Computed second, compute(task, gradient, aborted));
-  NumericCheck check{first.all().hex(), values, "", ""};
-  REKINDLE_TRY(const auto after, parameters_of(task));
-  if (const auto changed = std::ranges::mismatch(before, after).in1; changed != before.end()) {
-    check.changed = changed->first;
+  NumericCheck check{first.all().hex(), hash_of(before), "", ""};
+  REKINDLE_TRY(const std::vector<Value> after, values_of(task));
+  const auto kept = [](const Value& one, const Value& other) {
+    return !one.is_parameter || one.hash == other.hash;
+  };
+  if (const auto changed = std::ranges::mismatch(before, after, kept).in1; changed != before.end()) {
+    check.changed = changed->name;
     return check;
   }
   if (first.all() == second.all()) return check;
