@@ -3,9 +3,10 @@
 
     run_blocks.py DOCUMENT FOLDER_OF_PROGRAMS [FOLDER [NAME=PATH ...]]
 
-Blocks in ```sh run in one shell, in FOLDER or the checkout, with a home folder of their own that has the links NAME; those in ```python run by this Python,
-and a comment `# prints TEXT` says what the line prints. A block below `<!-- not run: REASON -->` is left out. The first
-error ends it. Exit code 77: a block in Python needs a module that is not there.
+Blocks in ```sh run in one shell, in FOLDER or the checkout, with a home folder of their own that has the links NAME; those
+in ```python run by this Python, and a comment `# prints TEXT` says what the line prints. A block below
+`<!-- not run: REASON -->` is left out. The first error ends it. Exit code 77: a block in Python needs a module that is
+not there.
 """
 
 import os
