@@ -1,11 +1,13 @@
 #include "capi/foreign_task.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "base/text.hpp"
 #include "protocol/training.hpp"
+#include "trainer/metric_totals.hpp"
 #include "trainer/update_options.hpp"
 
 namespace rekindle::capi {
@@ -13,6 +15,19 @@ namespace rekindle::capi {
 using trainer::EvaluationResult;
 using trainer::MicroBatchResult;
 using trainer::TensorPlace;
+
+namespace {
+
+static_assert(RK_METRICS == trainer::kMostMetrics);
+using Sums = std::array<rk_sum, RK_METRICS>;
+
+std::vector<trainer::MetricSum> metric_sums(const Sums& sums) {
+  std::vector<trainer::MetricSum> metrics;
+  for (const rk_sum& sum : sums) metrics.push_back({sum.sum, sum.count});
+  return metrics;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<ForeignTask>> ForeignTask::make(const protocol::Job& job,
                                                        const checkpoint::StateSpec& tensors, Machine machine,
@@ -120,6 +135,7 @@ Result<MicroBatchResult> ForeignTask::train(std::uint64_t step, int micro_batch,
     return fail(str("gradient memory of ", gradient.size(), " floats instead of ", layout().floats()));
   std::ranges::fill(received_, std::uint8_t{0});
   std::ranges::fill(buffers_, nullptr);
+  Sums sums{};
   static_assert(sizeof(aborted) == 1);
   rk_micro_batch batch{.step = step,
                        .micro_batch = micro_batch,
@@ -128,11 +144,12 @@ Result<MicroBatchResult> ForeignTask::train(std::uint64_t step, int micro_batch,
                        .buffers = buffers_.data(),
                        .aborted = reinterpret_cast<const std::uint8_t*>(&aborted),
                        .loss = 0,
+                       .metrics = sums.data(),
                        .waited_ms = 0};
   REKINDLE_CHECK(call(calls_.train, &batch));
   REKINDLE_CHECK(check_buffers());
   REKINDLE_CHECK(memory_->complete(gradient, {received_, buffers_}));
-  return MicroBatchResult{batch.loss, {}, batch.waited_ms};
+  return MicroBatchResult{batch.loss, metric_sums(sums), batch.waited_ms};
 }
 
 Status ForeignTask::check_buffers() const {
@@ -146,16 +163,14 @@ Status ForeignTask::check_buffers() const {
 
 Result<EvaluationResult> ForeignTask::evaluate(std::uint64_t first, std::uint64_t count,
                                                const std::atomic<bool>&) {
-  std::vector<rk_sum> sums(metrics_.size(), rk_sum{});
+  Sums sums{};
   rk_evaluation evaluation{.first = first,
                            .count = count,
                            .averaged = memory_->averaged() ? 1 : 0,
                            .loss = {},
                            .metrics = sums.data()};
   REKINDLE_CHECK(call(calls_.evaluate, &evaluation));
-  EvaluationResult result{{evaluation.loss.sum, evaluation.loss.count}, {}};
-  for (const rk_sum& sum : sums) result.metrics.push_back({sum.sum, sum.count});
-  return result;
+  return EvaluationResult{{evaluation.loss.sum, evaluation.loss.count}, metric_sums(sums)};
 }
 
 Result<double> ForeignTask::rate_factor(std::uint64_t step) {

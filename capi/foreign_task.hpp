@@ -31,6 +31,7 @@ class ForeignTask final : public trainer::Task {
 
   // Before any other call. The initial values are in memory() by then.
   Status begin(const rk_calls& calls);
+  void add_metric(std::string name) { metrics_.push_back(std::move(name)); }
   // Why the call that is being made fails.
   void set_failure(Error error) { failure_ = std::move(error); }
   StateMemory& memory() { return *memory_; }
@@ -86,7 +87,7 @@ class ForeignTask final : public trainer::Task {
   const std::unique_ptr<StateMemory> memory_;
   std::optional<OptimizerCopy> copy_;  // if the optimizer is the script's
   std::optional<optim::Step> step_;    // of the update that has begun, then
-  const std::vector<std::string> metrics_;
+  std::vector<std::string> metrics_;
   const Machine machine_;
   rk_calls calls_{};
   std::optional<Error> failure_;

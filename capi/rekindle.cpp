@@ -210,6 +210,8 @@ uint64_t rk_sample_key(uint64_t seed, uint64_t epoch, uint64_t index) {
   return stream_key(seed, Draws::kAugment, {epoch, index});
 }
 
+void rk_add_metric(rk_trainer* trainer, const char* name) { trainer->task->add_metric(name); }
+
 void rk_fail(rk_trainer* trainer, const char* what, const char* hint) {
   trainer->task->set_failure({ExitCode::kGaveUp, what, hint});
 }

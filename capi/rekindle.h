@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define RK_INTERFACE 5 /* grows with each change of this file */
+#define RK_INTERFACE 6 /* grows with each change of this file */
 
 typedef struct rk_trainer rk_trainer;
 
@@ -40,10 +40,13 @@ typedef struct {
   void* stream; /* a cudaStream_t; NULL: memory of the host */
 } rk_device;
 
+/* Of a metric: its mean is sum / count; with count 0 it has none. */
 typedef struct {
   double sum;
   uint64_t count;
 } rk_sum;
+
+enum { RK_METRICS = 15 /* of a task at most */ };
 
 /* One micro-batch. The call writes the gradient of the mean loss of parameter i to the floats from
  * gradient + rk_place(i) on, row-major, and sets received[i] to 1; a parameter without a gradient is left
@@ -57,6 +60,7 @@ typedef struct {
                              on a GPU until the stream has reached that call */
   const uint8_t* aborted; /* not 0: the micro-batch is not needed any more, return RK_ABORTED soon */
   double loss;            /* to set: mean over the samples */
+  rk_sum* metrics;        /* to set: RK_METRICS of them, those of the job's script_metrics, then rk_add_metric's */
   double waited_ms;       /* to set: time spent waiting for samples */
 } rk_micro_batch;
 
@@ -65,7 +69,7 @@ typedef struct {
   uint64_t first, count;
   int32_t averaged; /* not 0: of the moving average, see rk_average() */
   rk_sum loss;      /* to set */
-  rk_sum* metrics;  /* to set, in the order of the job's script_metrics */
+  rk_sum* metrics;  /* to set: as above */
 } rk_evaluation;
 
 /* One step of the caller's own optimizer. The gradient of parameter i, the mean over the step's samples, is at
@@ -133,6 +137,8 @@ uint64_t rk_initial_key(uint64_t seed);
 uint64_t rk_micro_batch_key(uint64_t seed, uint64_t step, int32_t micro_batch);
 uint64_t rk_sample_key(uint64_t seed, uint64_t epoch, uint64_t index);
 
+/* Within the first call of `train`: a metric more than those of the job. Every trainer's are the same ones. */
+void rk_add_metric(rk_trainer* trainer, const char* name);
 /* Within a call of rk_calls: why it fails. */
 void rk_fail(rk_trainer* trainer, const char* what, const char* hint);
 /* In place of rk_run(): tells the worker why this trainer cannot begin, and returns the exit code. `code`: 70, or

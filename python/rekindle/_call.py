@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.utils.data import Dataset
 
-Loss = Callable[["nn.Module", Any], "Tensor"]
+Loss = Callable[["nn.Module", Any], "Tensor | tuple[Tensor, Mapping[str, tuple[float, int]]]"]
 Metrics = Callable[["nn.Module", Any], Mapping[str, "tuple[float, int]"]]
 
 
@@ -95,10 +95,13 @@ def run(
         that load(run_dir, model) gives it.
     loss: (model, batch) -> float tensor of shape [], the mean over the samples of `batch`. In training that is a
         micro-batch: what `collate` makes of batch_size / micro_batches samples, most often tensors of shape [samples, ...].
+        Or that tensor and metrics as below, (loss, {"accuracy": (sum, count)}): then the lines of steps have them as
+        accuracy, and those of evaluations as test_accuracy. In training and for test samples, always of the same names.
     train_data, test_data: a map-style data set (with __len__ and __getitem__), or a function that makes it. It may
         draw random numbers (torch, numpy, random): the generators are seeded for each sample.
     metrics: (model, batch) -> {"accuracy": (sum, count), ...}, two numbers for each of at most 15 names, over a batch of
         test samples of any size, under no_grad(). metrics.jsonl gets sum / count over all test samples as test_accuracy.
+        For numbers that the loss does not compute anyway.
     collate: [sample, ...] -> batch; default: torch.utils.data.default_collate, which gives tensors a first dimension.
     optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or [parameter, ...] ->
         torch.optim.Optimizer, without a closure: every trainer then updates the whole model.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import mmap
-import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,10 +16,10 @@ from torch.utils.data import Dataset, default_collate
 from rekindle import _library
 from rekindle._call import Call
 from rekindle._data import TEST_EPOCH, EvaluationOrder, make_dataset, sample_of
+from rekindle._device import moved
 from rekindle._errors import CONFIG, RekindleError, SampleError, StorageAway, one_line
+from rekindle._metrics import check_metrics_of_loss, check_names_differ, number, split, sums_of
 from rekindle._random import seed_all
-
-MOST_METRICS = 15  # trainer/metric_totals.hpp
 
 
 def precision(job: Mapping[str, Any], device: torch.device) -> contextlib.AbstractContextManager:
@@ -33,7 +32,9 @@ def precision(job: Mapping[str, Any], device: torch.device) -> contextlib.Abstra
 def check_loss(loss: Any) -> None:
     if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
         shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-        raise RekindleError(f"the loss is {shape}", "return a scalar tensor: the mean over the batch")
+        raise RekindleError(
+            f"the loss is {shape}", 'return a scalar tensor, the mean over the batch, or with metrics: loss, {"accuracy": (sum, count)}'
+        )
     if not loss.requires_grad:
         raise RekindleError("the loss has no gradient", "compute it from the model's parameters, without no_grad()")
 
@@ -44,12 +45,15 @@ def without_compiler() -> contextlib.AbstractContextManager:
     return torch.compiler.set_stance("force_eager") if can else contextlib.nullcontext()
 
 
-def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int) -> None:
-    """Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then, or for
+def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int) -> list[str]:
+    """Names of the metrics that the loss returns of test samples. There are none, too, if it fails for a reason that
+    trainers find at once, or needs a GPU that is not here: then trainers find the names. Changes the model's buffers.
+
+    Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then, or for
     train_data alone; or the first test sample cannot be read. A trainer would find this at its first evaluation, which
-    may come after hours. A loss that fails for train_data, too, has another reason, which trainers find at once, if it
-    is not that there is no GPU here. Changes the model's buffers.
+    may come after hours. Or what it returns as metrics cannot be taken.
     """
+    found: dict[str, Any] = {}
 
     def attempt(data: Dataset, name: str, trains: bool) -> BaseException | None:
         seed_all(key)
@@ -58,14 +62,19 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
             batch = (call.collate or default_collate)(samples)
             model.train(trains)
             with torch.set_grad_enabled(trains), without_compiler(), precision(call.options, torch.device("cpu")):
-                float(call.loss(model, batch))
+                loss, metrics = split(call.loss(model, batch))
+                number(loss)
+            found.update(metrics)
         except BaseException as error:
             return error
         return None
 
     error = attempt(test_data, "test_data", trains=False)
-    if error is None or isinstance(error, StorageAway):  # it may be back at the first evaluation
-        return
+    if error is None:
+        check_metrics_of_loss(found)
+        return list(found)
+    if isinstance(error, StorageAway):  # it may be back at the first evaluation
+        return []
     if attempt(test_data, "test_data", trains=True) is None:
         raise RekindleError(
             f"the loss fails in eval() mode, in which it is computed for test_data: {one_line(error)}",
@@ -77,42 +86,24 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
             what if isinstance(error, SampleError) else f"the loss fails for test_data: {what}",
             "the first evaluation would end the run: mend test_data, or leave it out",
         )
-
-
-def check_metrics(found: Any) -> None:
-    pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
-    if not pairs:
-        raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
-    for name, (_, count) in found.items():
-        if not float(count).is_integer() or count < 0:
-            raise RekindleError(
-                f"the count of metric {name} is {float(count)}, and no whole number",
-                "give (sum, count), where sum adds up a value for each of count samples",
-            )
-    if len(found) > MOST_METRICS:
-        raise RekindleError(f"metrics returned {len(found)} pairs", f"return at most {MOST_METRICS}")
-    for name in found:
-        if not re.fullmatch(r"[\w .@/%+-]{1,60}", str(name)) or name in ("loss", "count"):
-            raise RekindleError(
-                f"a metric cannot be called {name!r}",
-                'use letters, digits and "_ .@/%+-"; "loss" and "count" are what is reported anyway',
-            )
+    return []
 
 
 def measure(
     call: Call, model: nn.Module, batch: Any, job: dict[str, Any], device: torch.device, key: int
-) -> tuple[float, dict[str, tuple]]:
+) -> tuple[float, dict[str, tuple[float, int]]]:
     """The mean loss of a batch, and its metrics. The model is in eval(), and both are on the device. `key`: of the random
     numbers that they draw.
     """
     seed_all(key)
     with torch.no_grad(), precision(job, device):
-        loss = float(call.loss(model, batch))
-        found = call.metrics(model, batch) if call.metrics is not None else {}
-    check_metrics(found)
-    if list(found) != job["script_metrics"]:
-        raise RekindleError(f"metrics returned {list(found)}, and at first {job['script_metrics']}")
-    return loss, found
+        loss, found = split(call.loss(model, batch))
+        sums = sums_of(found)
+        if call.metrics is not None:
+            more = sums_of(call.metrics(model, batch))
+            check_names_differ(sums, more)
+            sums.update(more)
+    return number(loss), sums
 
 
 def _sum(total: float, count: int) -> dict[str, Any]:
@@ -124,7 +115,6 @@ def evaluate(
     call: Call, job: dict[str, Any], tensors: mmap.mmap, on_progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
     """As the answer of the C++ trainer program (app/evaluate.cpp). `job`: with "evaluate_at_a_time"."""
-    from rekindle._device import moved
     from rekindle._loader import Loader
     from rekindle._model import fill, make_model
     from rekindle._results import tensors_in
@@ -154,8 +144,9 @@ def evaluate(
         mean, found = measure(call, model, batch, job, device, sample_key(TEST_EPOCH, first))
         loss += mean * count
         for name, (total, of) in found.items():
-            sums[name][0] += float(total)
-            sums[name][1] += int(of)
+            both = sums.setdefault(name, [0.0, 0])
+            both[0] += total
+            both[1] += of
         on_progress(first + count, len(data))
     return {
         "samples": "samples",

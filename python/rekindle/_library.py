@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._programs import PACKAGE
 
-INTERFACE = 5
+INTERFACE = 6
 OK, FAILED, ABORTED, NOT_NOW = 0, 1, 2, 3
 ROLES = {"parameter": 0, "buffer": 1, "optimizer": 2}
 
@@ -40,6 +40,7 @@ class MicroBatch(c.Structure):
         ("buffers", c.POINTER(c.c_void_p)),
         ("aborted", c.POINTER(c.c_uint8)),
         ("loss", c.c_double),
+        ("metrics", c.POINTER(Sum)),
         ("waited_ms", c.c_double),
     ]
 
@@ -112,6 +113,7 @@ _FUNCTIONS = {
     "rk_initial_key": (c.c_uint64, c.c_uint64),
     "rk_micro_batch_key": (c.c_uint64, c.c_uint64, c.c_uint64, c.c_int32),
     "rk_sample_key": (c.c_uint64, c.c_uint64, c.c_uint64, c.c_uint64),
+    "rk_add_metric": (None, _Trainer, c.c_char_p),
     "rk_fail": (None, _Trainer, c.c_char_p, c.c_char_p),
     "rk_give_up": (c.c_int, _Trainer, c.c_int, c.c_char_p, c.c_char_p),
     "rk_run": (c.c_int, _Trainer, c.POINTER(Calls)),

@@ -15,7 +15,8 @@ from rekindle._call import Call
 from rekindle._data import make_dataset
 from rekindle._device import moved
 from rekindle._errors import RekindleError, one_line
-from rekindle._evaluation import check_loss_of_tests, check_metrics, precision, without_compiler
+from rekindle._evaluation import check_loss_of_tests, precision, without_compiler
+from rekindle._metrics import check_metrics, check_names_differ
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
 from rekindle._random import seed_all
@@ -215,16 +216,16 @@ def describe(call: Call, key: int) -> dict[str, Any]:
     found.check_on_cpu()
     tensors = found.specs()
     tied = [name for pair in found.tied.items() for name in pair]
-    if test_data is not None:
-        check_loss_of_tests(call, model, train_data, test_data, key)
-    of_optimizer, metrics = _optimizer_and_metrics(call, model, test_data)
+    of_loss = [] if test_data is None else check_loss_of_tests(call, model, train_data, test_data, key)
+    of_optimizer, of_metrics = _optimizer_and_metrics(call, model, test_data)
+    check_names_differ(of_loss, of_metrics)
     return {
         "options": call.options,
         "tensors": tensors + of_optimizer,
         "tied": tied,
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
-        "metrics": metrics,
+        "metrics": [*of_loss, *of_metrics],
         "build": _library.load().rk_build().decode(),
         **_look_for_gpu(),
     }

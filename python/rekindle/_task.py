@@ -24,6 +24,7 @@ from rekindle._errors import Aborted, RekindleError
 from rekindle._evaluation import check_loss, measure, precision
 from rekindle._gradients import Gradients
 from rekindle._loader import Loader
+from rekindle._metrics import Names, split
 from rekindle._model import Tensors, make_dense, make_model
 from rekindle._names import buffers_of
 from rekindle._optimizer import OwnOptimizer, Template
@@ -61,6 +62,7 @@ class Task:
         private_descriptors.update(sockets(descriptors() - before))  # the claim of the GPU ends with this process
         self.micro_batch: Any = None  # that of the call being made
         self.was_aborted = False  # as the script was told
+        self.metrics = Names(library, trainer, job["script_metrics"])
         self.told_full = False  # that an evaluation found the memory full
         self._make_loaders()
         seed_all(initial_key)
@@ -202,30 +204,30 @@ class Task:
             began = time.perf_counter()
             batch = self.device.batch(self.loader.next((micro_batch.step, micro_batch.micro_batch)))
             micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
-            micro_batch.loss = self._compute(micro_batch, batch)
+            self._compute(micro_batch, batch)
         finally:
             self.micro_batch = None
             if self.was_aborted:  # whatever the script made of it, its gradient is not to be kept
                 raise Aborted
 
-    def _compute(self, micro_batch: Any, batch: Any) -> float:
-        """Forward and backward pass. Returns the loss."""
+    def _compute(self, micro_batch: Any, batch: Any) -> None:
+        """Forward and backward pass."""
         self.gradients.begin(micro_batch)
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
         with precision(self.job, self.device.torch):
-            loss = self.call.loss(self.model, batch)
+            loss, metrics = split(self.call.loss(self.model, batch))
         check_loss(loss)
         self.checks.first_losses(loss)
         self.gradients.backward(loss)
-        mean = loss.item()
+        micro_batch.loss = loss.item()
+        self.metrics.store_of_training(micro_batch.metrics, metrics)
         self.device.check_memory()
         self._store_buffers(micro_batch)
         self.checks.unchanged()
         self.checks.values_kept(versions, "computed a gradient")
-        return mean
 
     def optimize(self, step: Any) -> None:
         places = self.gradients.places_in(step.gradient)
@@ -274,8 +276,7 @@ class Task:
             line = "the GPU had too little memory left in an evaluation: its numbers may differ in their last bits"
             self.library.rk_log(2, line.encode())
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count
-        for i, (total, count) in enumerate(found.values()):
-            evaluation.metrics[i].sum, evaluation.metrics[i].count = float(total), int(count)
+        self.metrics.store(evaluation.metrics, found)
 
 
 def train(library: ctypes.CDLL, trainer: int, job: dict[str, Any], call: Call) -> int:

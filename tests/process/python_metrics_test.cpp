@@ -1,0 +1,107 @@
+// Metrics that a loss returns beside itself (docs/python.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using testing::HasSubstr;
+
+// Its metrics are known: sample i has the value i. `high` is not counted in each micro-batch, nor is it in
+// tests.
+constexpr const char* kScript = R"(import sys, torch, rekindle
+class Numbers(torch.utils.data.Dataset):
+    def __init__(self, count): self.count = count
+    def __len__(self): return self.count
+    def __getitem__(self, index):
+        if index >= self.count: raise IndexError
+        return torch.full((4,), index / 64), index
+training = [-1, 1, 1, 1]  # the trainer computes the first micro-batch twice
+def loss(model, batch):
+    values, indices = batch
+    output = model(values)
+    high = indices[indices >= 60]
+    found = {"index": (indices.sum(), len(indices)), "high": (high.sum().double(), torch.tensor(len(high))),
+             "output": (output.sum(), output.numel())}
+    if sys.argv[1] == "tested" and model.training: found["of training"] = (1, 2)
+    if sys.argv[1] == "late" and training.pop() < 0: found["late"] = (1, 1)
+    if sys.argv[1] == "taken": found["lr"] = (1, 1)
+    return (output ** 2).mean(), found
+def metrics(model, batch):
+    return {"index" if sys.argv[1] == "twice" else "half": (len(batch[1]) / 2, len(batch[1]))}
+tested = dict(test_data=Numbers(32), metrics=metrics)
+rekindle.run(model=torch.nn.Linear(4, 3), loss=loss, train_data=Numbers(64), batch_size=64, micro_batches=4, epochs=2,
+             **({} if sys.argv[1] == "untested" else tested))
+)";
+
+class PythonMetrics : public Python {
+ protected:
+  Outcome trained(const std::string& which, const Arguments& options = {}) const {
+    const std::string file = script("train.py", kScript);
+    return run(Arguments{"local", "--run-dir", scratch_ / which} + options + Arguments{file, which});
+  }
+  std::vector<nlohmann::json> lines_of(const std::string& which) const {
+    std::ifstream file(scratch_ / which / "metrics.jsonl");
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+};
+
+TEST_F(PythonMetrics, OfTheLoss_InTheLinesOfStepsAndOfEvaluations) {
+  const Outcome outcome = trained("tested", {"--workers", "2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto lines = lines_of("tested");
+  ASSERT_EQ(lines.size(), 4U);
+  for (const std::size_t step : {0U, 2U}) {
+    EXPECT_EQ(lines[step].value("index", -1.0), 31.5) << lines[step];
+    EXPECT_EQ(lines[step].value("high", -1.0), 61.5) << lines[step];
+    EXPECT_TRUE(lines[step].contains("output")) << lines[step];
+    EXPECT_EQ(lines[step].value("of training", -1.0), 0.5) << lines[step];
+    EXPECT_FALSE(lines[step].contains("half")) << lines[step];
+  }
+  for (const std::size_t evaluation : {1U, 3U}) {
+    EXPECT_EQ(lines[evaluation].value("test_index", -1.0), 15.5) << lines[evaluation];
+    EXPECT_EQ(lines[evaluation].value("test_half", -1.0), 0.5) << lines[evaluation];
+    EXPECT_FALSE(lines[evaluation].contains("test_high")) << lines[evaluation];
+  }
+  const Outcome evaluated = run({"evaluate", scratch_ / "tested", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, HasSubstr("15.5"));
+}
+
+TEST_F(PythonMetrics, OfTheLossWithoutTestData_InTheLinesOfSteps) {
+  const Outcome outcome = trained("untested");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto lines = lines_of("untested");
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[1].value("index", -1.0), 31.5) << lines[1];
+}
+
+TEST_F(PythonMetrics, NameThatComesFromLossAndMetrics_Refused) {
+  const Outcome outcome = trained("twice");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_EQ(
+      times_in(outcome.err, "metric index comes from loss and from metrics: leave it out of one of them"), 1U)
+      << outcome.err;
+}
+
+TEST_F(PythonMetrics, NameThatNotEachMicroBatchHasOrThatIsTaken_ToldInALine) {
+  for (const auto& [which, message] :
+       {std::pair{"late",
+                  "there is a metric 'late' that the first micro-batch did not have (its samples are"},
+        std::pair{"taken",
+                  "the loss returned a metric 'lr', which the lines of steps keep for another number"}}) {
+    const Outcome outcome = trained(which);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
