@@ -157,6 +157,13 @@ class CudaDevice final : public Device {
   }
 
  protected:
+  std::size_t free_bytes() override {
+    use();
+    std::size_t free = 0, all = 0;
+    if (cudaMemGetInfo(&free, &all) == cudaSuccess) return free;
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
   Result<void*> take(std::size_t bytes) override {
     use();
     void* memory = nullptr;

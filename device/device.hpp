@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -81,6 +82,10 @@ class Device {
 
   // What to call when there is no more memory, before the device says so: somebody else may give some back.
   void when_full(std::function<void()> call) { when_full_ = std::move(call); }
+  // The same for a library that takes memory by itself, and tells nobody when there is none.
+  void make_room(std::size_t bytes) {
+    if (when_full_ && free_bytes() < bytes) when_full_();
+  }
 
  protected:
   // Errors of the device have this kind: the next generation would meet them again.
@@ -89,6 +94,7 @@ class Device {
     return forward_error(std::move(error));
   }
   std::function<void()> when_full_;
+  virtual std::size_t free_bytes() { return std::numeric_limits<std::size_t>::max(); }
 
   friend class Memory;
   virtual Result<void*> take(std::size_t bytes) = 0;

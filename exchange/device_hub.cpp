@@ -1,7 +1,9 @@
 #include "exchange/device_hub.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -63,11 +65,26 @@ class OnDevice final : public Hub {
   DeviceParts parts_;
 };
 
+// A stream that hangs is not, so the answer is not waited for.
+bool is_idle(const device::Place& place) {
+  constexpr std::chrono::milliseconds kLimit{1000}, kPause{5};
+  const auto event = place.device->make_event();
+  if (!event) return false;
+  place.device->record(*place.stream, **event);
+  for (const auto end = std::chrono::steady_clock::now() + kLimit; std::chrono::steady_clock::now() < end;) {
+    const auto over = place.device->is_over(**event);
+    if (!over || *over) return over.value_or(false);
+    std::this_thread::sleep_for(kPause);
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Hub>> open_device_hub(DeviceHubOptions options, std::size_t floats,
                                              const std::string& address, PortRange ports) {
   options.limits.use_device = [device = options.place.device] { device->use(); };
+  options.limits.device_is_idle = [place = options.place] { return is_idle(place); };
   REKINDLE_TRY(std::unique_ptr<Hub> host, Hub::open(floats, address, ports));
   return std::make_unique<OnDevice>(
       DeviceParts{options.place, options.nccl, std::move(options.limits), floats}, std::move(host));

@@ -1,6 +1,7 @@
 // What a hub on a device and its exchanges share. Internal to the module.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@ namespace rekindle::exchange {
 // A communicator of a generation that has ended. Its kernels may write to this memory until it is freed.
 struct RetiredLink {
   device::Memory sums, windows;
+  bool was_waited_for = false;
   std::unique_ptr<NcclLink> link;  // last, so that it goes first
 };
 
@@ -23,11 +25,13 @@ struct DeviceParts {
   NcclLimits limits;
   std::size_t floats = 0;
   std::vector<device::Memory> slots = {};
-  // They are freed when the next generation has met: its members have paused by then, and no kernel of theirs
-  // reads this rank's memory any more.
+  // They are ended and freed when the next generation has met: its members have paused by then, and no kernel
+  // of theirs reads this rank's memory any more. One that waits for another process is freed later.
   std::vector<RetiredLink> retired = {};
 
   Result<std::span<float>> slot(int i);
+  // Waits for `limits.end` at most, once for each, and no longer than `aborted()` says false.
+  void free_retired(const std::function<bool()>& aborted);
 };
 
 }  // namespace rekindle::exchange

@@ -23,6 +23,7 @@ class CallStatus {
  public:
   void abort() noexcept { aborted_.store(true); }
   bool aborted() const noexcept { return aborted_.load(); }
+  bool failed() const noexcept { return aborted() || broken_; }  // step loop only
 
   // Runs one call of the exchange.
   template <class Call>

@@ -19,6 +19,8 @@ namespace {
 using device::Memory;
 
 constexpr std::chrono::microseconds kPause{20};
+// What a communicator may take by itself, among 8 GPUs.
+constexpr std::size_t kMemoryOfNccl = std::size_t{2} << 30;
 
 // One step: the headers on the host, when every rank has come; each rank's partial sums to the owners of the
 // shards, by NCCL; the sums of the own shard, by a kernel in the order of the tree; all shards to all ranks,
@@ -34,15 +36,15 @@ class NcclExchange final : public Exchange {
         cuts_(layout_, ranks_, parts_.floats, parts_.limits.piece_bytes) {}
   ~NcclExchange() override {
     if (!link_) return;
-    link_->abort();
-    parts_.retired.push_back({std::move(sums_), std::move(windows_), std::move(link_)});
+    if (calls_.failed()) link_->abort();
+    parts_.retired.push_back({std::move(sums_), std::move(windows_), false, std::move(link_)});
   }
 
   Status connect() override {
-    return calls_.guard([this] { return connect_now(); });
+    return ended_if_failed(calls_.guard([this] { return connect_now(); }));
   }
   Result<Reduced> reduce(const StepHeader& mine) override {
-    return calls_.guard([&] { return reduce_now(mine); });
+    return ended_if_failed(calls_.guard([&] { return reduce_now(mine); }));
   }
   bool slot_0_overwritten() const override { return false; }
   bool sums_unchanged() const override { return true; }  // they are in this rank's own memory
@@ -69,9 +71,17 @@ class NcclExchange final : public Exchange {
   Backend backend() const override { return Backend::kNccl; }
 
  private:
+  // What is in flight ends at once: whoever gives memory of the device back waits for it.
+  template <class Outcome>
+  Outcome ended_if_failed(Outcome outcome) {
+    const std::lock_guard lock(mutex_);
+    if (!outcome && link_) link_->abort();
+    return outcome;
+  }
+
   Status connect_now() {
     REKINDLE_CHECK(host_->connect());
-    parts_.retired.clear();
+    parts_.free_retired([this] { return calls_.aborted(); });
     if (layout_.subtrees.size() > device::kMostOperands)
       return forward_error({ExitCode::kConfig,
                             str("NCCL's way adds at most ", device::kMostOperands, " partial sums, and ",
@@ -98,6 +108,7 @@ class NcclExchange final : public Exchange {
       link_ = std::make_unique<NcclLink>(*parts_.nccl, parts_.limits);
       if (calls_.aborted()) link_->abort();
     }
+    parts_.place.device->make_room(kMemoryOfNccl);
     REKINDLE_CHECK(link_->connect(id, ranks_, rank_));
     // NCCL connects to a peer at the first message to it, which takes long. Nobody needs what is in this
     // memory.
@@ -270,14 +281,6 @@ class NcclExchange final : public Exchange {
 };
 
 }  // namespace
-
-Result<std::span<float>> DeviceParts::slot(int i) {
-  while (slots.size() <= static_cast<std::size_t>(i)) {
-    REKINDLE_TRY(Memory made, place.device->allocate(std::max<std::size_t>(1, floats) * sizeof(float)));
-    slots.push_back(std::move(made));
-  }
-  return slots[static_cast<std::size_t>(i)].floats().first(floats);
-}
 
 std::unique_ptr<Exchange> make_nccl_exchange(DeviceParts& parts, std::unique_ptr<Exchange> host,
                                              const Plan& plan) {

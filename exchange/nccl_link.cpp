@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <csignal>
+#include <future>
 #include <utility>
 
 #include "base/log.hpp"
@@ -12,14 +13,17 @@ namespace rekindle::exchange {
 namespace {
 
 constexpr std::chrono::microseconds kPause{50};
+constexpr std::chrono::seconds kAnswer{2};
+constexpr std::atomic<bool> kNever{false};
 
-// Calls `on_stuck` if it still exists after the limit.
+// Calls `on_stuck` if it still exists after `limit`, unless it may wait: then the device is idle.
 class Watchdog {
  public:
-  explicit Watchdog(const NcclLimits& limits)
-      : thread_([this, limits] {
-          std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, limits.end, [this] { return over_; })) return;
+  Watchdog(const NcclLimits& limits, std::chrono::milliseconds limit, const std::atomic<bool>& may_wait)
+      : thread_([this, &limits, limit, &may_wait] {
+          if (over_in(limit)) return;
+          if (may_wait && is_idle(limits.device_is_idle)) return;
+          if (over_in({})) return;
           log_warning("NCCL's communicator could not be ended in time");
           if (limits.on_stuck)
             limits.on_stuck();
@@ -37,6 +41,19 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
 
  private:
+  bool over_in(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return over_; });
+  }
+  // A call of a device that hangs may hang as well, so another thread makes it.
+  static bool is_idle(const std::function<bool()>& ask) {
+    if (!ask) return false;
+    std::packaged_task<bool()> question(ask);
+    std::future<bool> answer = question.get_future();
+    std::thread(std::move(question)).detach();
+    return answer.wait_for(kAnswer) == std::future_status::ready && answer.get();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false;
@@ -49,8 +66,8 @@ NcclLink::NcclLink(const NcclApi& api, NcclLimits limits) : api_(api), limits_(s
 
 NcclLink::~NcclLink() {
   abort();
+  const Watchdog watchdog(limits_, limits_.end_of_others, kNever);
   ender_.join();
-  const Watchdog watchdog(limits_);
   const std::lock_guard lock(mutex_);
   if (state_ == State::kRevoked) abort_handle();  // the peers have paused by now
 }
@@ -118,7 +135,12 @@ Status NcclLink::settle() {
 
 void NcclLink::abort() noexcept {
   aborted_ = true;
-  std::call_once(ending_, [this] { ender_ = std::thread([this] { end(); }); });
+  std::call_once(ending_, [this] {
+    ender_ = std::thread([this] {
+      end();
+      ended_ = true;
+    });
+  });
 }
 
 void NcclLink::abort_handle() {
@@ -149,8 +171,10 @@ bool NcclLink::revoke(NcclCode before) {
 }
 
 void NcclLink::end() {
-  const Watchdog watchdog(limits_);
+  std::atomic<bool> ends{false};
+  const Watchdog watchdog(limits_, limits_.end, ends);
   const std::lock_guard lock(mutex_);
+  ends = true;
   if (handle_ == nullptr) return;
   if (state_ != State::kReady || api_.revoke == nullptr) return abort_handle();
   // A group that is still being taken would lose its job by a Revoke; where its peers are gone, that never

@@ -3,13 +3,16 @@
 // - One thread at a time is inside NCCL (the mutex).
 // - After a group, nothing may go on its stream before NCCL has taken the group: group() returns then.
 // - An abort ends what is in flight by ncclCommRevoke, once, and only if the communicator was ready. Before
-// that, or with a
-//   library that has no Revoke, by ncclCommAbort. Both wait in their caller, so a thread of this object calls
-//   them.
+//   that, or with a library that has no Revoke, by ncclCommAbort. Both wait in their caller, so a thread of
+//   this object calls them.
 // - ncclCommAbort also frees the communicator. ncclCommDestroy, which waits for the peers, is never called.
 // - Ending, the wait for the mutex included, has a limit. After that this process ends itself: another
-// trainer is started,
-//   and nobody is held up by a communicator that cannot be ended.
+//   trainer is started, and nobody is held up by a communicator that cannot be ended.
+// - The limit counts only while the device is not idle, or a call of NCCL does not return. NCCL's own thread
+//   (its proxy, where NCCL has no shared memory for it) ends when every other process of this machine has
+//   closed its connections to it: one that dies takes seconds for its memory, and one that has all it wants
+//   may be busy for long. This is waited for without a limit, but not by the step loop, and not at the end of
+//   the process.
 #pragma once
 
 #include <atomic>
@@ -26,11 +29,14 @@
 namespace rekindle::exchange {
 
 struct NcclLimits {
-  std::chrono::milliseconds end{5000};
+  // Until the device is idle; and at the end of the process, until other processes have let go.
+  std::chrono::milliseconds end{5000}, end_of_others{60000};
   std::function<void()> on_stuck = {};  // empty: SIGKILL to this process
   // Makes the GPU the current one of the calling thread. A new thread's is GPU 0, where the calls of NCCL
   // would make a context. Empty: nothing to do.
   std::function<void()> use_device = {};
+  // Whether the device has done all that this process has given it. Called after `end`. Empty: it has not.
+  std::function<bool()> device_is_idle = {};
   // What a rank sends at most in one group: a group that is over is progress, and must not take the time
   // after which the coordinator takes a link for broken. 2 s with 1 Gbit/s.
   std::size_t piece_bytes = std::size_t{256} << 20;
@@ -54,6 +60,9 @@ class NcclLink {
   // Ends what is in flight, and every later call. From any thread; never blocks.
   void abort() noexcept;
   bool aborted() const noexcept { return aborted_; }
+  // Whether all that abort() has begun is over: nothing uses the exchange's memory any more, and the
+  // destructor returns at once.
+  bool ended() const noexcept { return ended_; }
 
  private:
   enum class State { kNone, kConnecting, kReady, kRevoked, kEnded };
@@ -75,6 +84,7 @@ class NcclLink {
   State state_ = State::kNone;
   std::atomic<bool> aborted_{false};
   std::once_flag ending_;
+  std::atomic<bool> ended_{false};  // end() has returned
   std::thread ender_;
 };
 

@@ -1,6 +1,7 @@
 #include "exchange/staged_exchange.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/log.hpp"
@@ -30,7 +31,7 @@ class StagedExchange final : public Exchange {
 
   Status connect() override {
     REKINDLE_CHECK(host_->connect());
-    parts_.retired.clear();  // their memory is on the device
+    parts_.free_retired([this] { return aborted_.load(); });  // their memory is on the device
     REKINDLE_TRY(sums_, parts_.place.device->allocate(parts_.floats * sizeof(float)));
     return {};
   }
@@ -62,7 +63,10 @@ class StagedExchange final : public Exchange {
   Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
     return host_->all_gather(pieces, receives);
   }
-  void abort() noexcept override { host_->abort(); }
+  void abort() noexcept override {
+    aborted_ = true;
+    host_->abort();
+  }
   int waiting_for() const noexcept override { return host_->waiting_for(); }
   std::uint64_t activity() const noexcept override { return host_->activity(); }
   Backend backend() const override { return host_->backend(); }
@@ -76,6 +80,7 @@ class StagedExchange final : public Exchange {
   const std::unique_ptr<Exchange> host_;
   const int partials_;
   device::Memory sums_;
+  std::atomic<bool> aborted_{false};
   bool unchanged_ = true;  // the sums of the last reduce(), when they had all been copied
 };
 

@@ -13,7 +13,8 @@ namespace rekindle::exchange::testing {
 class NcclStandIn : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"VERSION", "SLOW_INIT_MS", "SLOW_TAKE_MS", "STUCK", "FAIL", "DEAD_PEER"})
+    for (const char* name :
+         {"VERSION", "SLOW_INIT_MS", "SLOW_TAKE_MS", "STUCK", "FAIL", "DEAD_PEER", "PEERS"})
       unset(name);
     auto loaded = load_nccl(REKINDLE_NCCL_STAND_IN);
     ASSERT_TRUE(loaded) << loaded.error().line();

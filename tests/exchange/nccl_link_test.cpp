@@ -208,7 +208,7 @@ TEST_F(NcclLinks, CannotBeEnded_TheProcessIsToldInTime) {
   std::atomic<int> stuck{0};
   const NcclId id = fresh_id();
   {
-    Rank alone(api, 0, {std::chrono::milliseconds(50), [&] {
+    Rank alone(api, 0, {.end = std::chrono::milliseconds(50), .on_stuck = [&] {
                           ++stuck;
                           unset("STUCK");
                         }});
@@ -216,6 +216,36 @@ TEST_F(NcclLinks, CannotBeEnded_TheProcessIsToldInTime) {
     set("STUCK", "end");
   }
   EXPECT_EQ(stuck, 1);
+}
+
+// A peer that dies gives its memory back first, and one that has paused may write a checkpoint. What counts
+// is that the own device does not wait.
+TEST_F(NcclLinks, APeerTakesLongToEnd_TheProcessIsToldOnlyIfItsDeviceWaits) {
+  set("PEERS", "local");
+  for (const bool idle : {true, false}) {
+    std::atomic<int> told{0};
+    std::atomic<bool> waited{false};
+    const NcclId id = fresh_id();
+    in_threads(2, [&](int number) {
+      NcclLimits limits{.end = std::chrono::milliseconds(50), .on_stuck = [&] { ++told; }};
+      limits.device_is_idle = [idle] { return idle; };
+      Rank self(api, number, std::move(limits));
+      const Memory &own = self.floats(4), &all = self.floats(8);
+      ASSERT_TRUE(self.link.connect(id, 2, number));
+      ASSERT_TRUE(self.gather(own, all));
+      ASSERT_TRUE(self.device->synchronize(*self.stream));
+      if (number == 0) {
+        self.link.abort();
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        EXPECT_FALSE(self.link.ended());
+        waited = true;
+      }
+      while (!waited) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      self.link.abort();
+      while (!self.link.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    EXPECT_EQ(told, idle ? 0 : 1);
+  }
 }
 
 TEST_F(NcclLinks, AHundredGenerations_LeakNoDescriptorAndNoMemoryOfTheDevice) {

@@ -14,6 +14,8 @@
 //                 is refused. "kernel": what a group puts on its stream fails
 //   DEAD_PEER     "error": the death of a peer is an asynchronous error; otherwise operations
 //   hang, as over NVLink
+//   PEERS         "local": revoke and abort wait until every peer has revoked, has aborted or is gone, as
+//                 NCCL's proxies of one machine do
 #include <unistd.h>
 
 #include <atomic>
@@ -122,6 +124,7 @@ void stay_while_stuck() {
 void quiet(ncclComm& comm) {
   comm.ends = true;
   while (comm.running > 0) std::this_thread::sleep_for(milliseconds(1));
+  if (is_set("PEERS", "local")) wait_for_peers(comm);
 }
 
 }  // namespace

@@ -137,6 +137,15 @@ bool listen_as(ncclComm& comm) {
          ::listen(comm.listener, comm.ranks) == 0;
 }
 
+void wait_for_peers(ncclComm& comm) {
+  for (const int socket : comm.sockets)
+    if (socket >= 0) ::shutdown(socket, SHUT_WR);
+  char bytes[4096];
+  for (const int socket : comm.sockets)
+    while (socket >= 0 && ::recv(socket, bytes, sizeof bytes, 0) > 0) {
+    }
+}
+
 void close_all(ncclComm& comm) {
   for (const int socket : comm.sockets)
     if (socket >= 0) ::close(socket);

@@ -53,6 +53,8 @@ void initialize(ncclComm& comm);
 // Moves all bytes, those of one peer and direction in their order. If the communicator ends, what is not sent
 // yet is garbage.
 void move(ncclComm& comm, std::vector<Transfer> transfers);
+// Until none of them sends any more.
+void wait_for_peers(ncclComm& comm);
 void close_all(ncclComm& comm);
 
 }  // namespace rekindle::exchange::stand_in
