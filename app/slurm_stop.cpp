@@ -34,7 +34,7 @@ void SlurmStop::on_answer() {
   if (!look) return;
   if (signal_ == 0)
     stop_.end = look->facts.end;
-  else if (look->facts.preempting && look->number >= asked_)
+  else if (look->facts.preempted && look->number >= asked_)
     preempting_ = true;
 }
 

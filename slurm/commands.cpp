@@ -55,7 +55,6 @@ Result<JobFacts> parse_job(const std::string& text) {
   const auto restarts = leading_number(words["Restarts"]);
   if (words["JobState"].empty() || !restarts) return fail("the output of scontrol show job cannot be parsed");
   auto before_name = words_of(text.substr(0, text.find(" JobName=")));
-  const std::string preempt = words["PreemptTime"];
   JobFacts facts;
   facts.array_job = before_name["ArrayJobId"];
   facts.array_task = before_name["ArrayTaskId"];
@@ -65,7 +64,7 @@ Result<JobFacts> parse_job(const std::string& text) {
   facts.reason = words["Reason"];
   facts.restarts = *restarts;
   facts.may_requeue = words["Requeue"] != "0";
-  facts.preempting = !preempt.empty() && preempt != "None" && preempt != "Unknown" && preempt != "N/A";
+  facts.preempted = parse_time(words["PreemptTime"]);
   facts.end = parse_time(words["EndTime"]);
   facts.node_list = words["NodeList"];
   facts.batch_host = words["BatchHost"];

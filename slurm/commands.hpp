@@ -26,7 +26,8 @@ struct JobFacts {
   std::string state, reason;                    // RUNNING, COMPLETING, ...; None, TimeLimit, ...
   std::uint64_t restarts = 0;                   // counts a requeue as soon as Slurm has accepted it
   bool may_requeue = true;                      // false: --no-requeue, or forbidden by the site
-  bool preempting = false;  // Slurm preempts the job, which may run for its partition's GraceTime
+  // When Slurm preempted the job, which may then run for its partition's GraceTime; nullopt: it did not.
+  std::optional<SystemTime> preempted;
   std::optional<SystemTime> end;
   std::string node_list;   // compressed
   std::string batch_host;  // the node of the batch script, even if the job has lost it

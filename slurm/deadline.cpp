@@ -36,6 +36,12 @@ bool batch_step_killed(const JobFacts& facts) {
   return facts.state == "COMPLETING" && facts.reason == kLaunchFailure && facts.batch_signal == SIGKILL;
 }
 
+bool ended_by_preemption(const JobFacts& facts) {
+  constexpr std::chrono::seconds kAtOnce{2};
+  return facts.state == "COMPLETING" && facts.preempted && facts.end &&
+         *facts.preempted >= *facts.end - kAtOnce;
+}
+
 bool has_lost_batch_host(const JobFacts& facts, const std::set<std::string>& nodes) {
   if (facts.batch_host.empty() || nodes.empty() || nodes.contains(facts.batch_host)) return false;
   return facts.state == "RUNNING" || batch_step_killed(facts);

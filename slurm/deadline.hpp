@@ -37,6 +37,11 @@ bool shell_killed(const JobFacts& facts);
 // batch host DOWN. A cancelled job's batch script gets SIGTERM first (0:15).
 bool batch_step_killed(const JobFacts& facts);
 
+// Whether the job ends because Slurm preempts it (PreemptMode=CANCEL). Slurm does not requeue such a job by
+// itself, and shows it like a cancelled one. If a person cancels a job during its GraceTime, it ends long
+// after the preemption.
+bool ended_by_preemption(const JobFacts& facts);
+
 // Whether the job has lost its batch host. `nodes`: the nodes that the job still has. With --no-kill, Slurm
 // 22.05 then leaves the job RUNNING until its time limit. If an operator set the node DOWN, the job ends
 // (COMPLETING, JobLaunchFailure). Slurm requeues the job in neither case.

@@ -24,7 +24,9 @@ bool is_final(const std::string& error) {
 }
 
 bool is_cancelled(const JobFacts& facts) {
-  if (facts.reason == "TimeLimit" || shell_killed(facts) || batch_step_killed(facts)) return false;
+  if (facts.reason == "TimeLimit" || shell_killed(facts) || batch_step_killed(facts) ||
+      ended_by_preemption(facts))
+    return false;
   return facts.state == "COMPLETING" || facts.state.starts_with("CANCELLED");
 }
 

@@ -131,10 +131,21 @@ TEST(SlurmCommands, JobIsReadWhateverItsNameIs) {
   EXPECT_EQ(facts->state, "RUNNING");
   EXPECT_EQ(facts->restarts, 2U);
   EXPECT_TRUE(facts->may_requeue);
-  EXPECT_FALSE(facts->preempting);
+  EXPECT_FALSE(facts->preempted);
   EXPECT_TRUE(facts->end);
   EXPECT_EQ(facts->node_list, "n[1-3]");
   EXPECT_EQ(facts->array_job + "_" + facts->array_task, "3_1");
+}
+
+TEST(SlurmCommands, PreemptionIsReadWithItsTime) {
+  std::string text = kJob;
+  const std::string none = "PreemptTime=None";
+  for (const char* unknown : {"PreemptTime=Unknown", "PreemptTime=N/A", ""})
+    EXPECT_FALSE(parse_job(std::string(kJob).replace(text.find(none), none.size(), unknown))->preempted);
+  text.replace(text.find(none), none.size(), "PreemptTime=2026-11-22T08:00:45");
+  const auto facts = parse_job(text);
+  ASSERT_TRUE(facts && facts->preempted && facts->end);
+  EXPECT_EQ(*facts->end - *facts->preempted, std::chrono::seconds(15));
 }
 
 TEST(SlurmCommands, RubbishIsNoAnswer) {

@@ -247,6 +247,26 @@ TEST(SlurmRequeue, CancelledOrNotRequeuable_NotAsked) {
   }
 }
 
+// PreemptMode=CANCEL: Slurm ends the job at once, or when its GraceTime is over, and does not requeue it. A
+// person may cancel a job that was preempted.
+TEST(SlurmRequeue, EndedByAPreemption_AskedUnlessAPersonCancelledIt) {
+  FakeSlurm preempted, cancelled;
+  const auto ended_after = [](std::chrono::seconds grace) {
+    return [grace](FakeSlurm& self) -> Result<JobFacts> {
+      JobFacts job = facts("COMPLETING", "None", self.restarts);
+      job.end = std::chrono::system_clock::now();
+      job.preempted = *job.end - grace;
+      return job;
+    };
+  };
+  preempted.show = ended_after(std::chrono::seconds(1));
+  cancelled.show = ended_after(std::chrono::seconds(10));
+  EXPECT_TRUE(preempted.requeue().accepted);
+  EXPECT_EQ(preempted.calls, 1);
+  EXPECT_FALSE(cancelled.requeue().accepted);
+  EXPECT_EQ(cancelled.calls, 0);
+}
+
 // A job that has reached its time limit may still be requeued.
 TEST(SlurmRequeue, TimeIsOver_Asked) {
   FakeSlurm slurm;

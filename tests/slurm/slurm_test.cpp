@@ -52,6 +52,19 @@ TEST_F(Slurm, PreemptedWithoutGrace_GoesOnWhenNodesAreFree) {
   stop_and_compare();
 }
 
+// Slurm cancels the job, which asks for its requeue while it ends.
+TEST_F(Slurm, PreemptedWithoutGraceByCancel_RequeuesItself) {
+  begin({"--nodes=2", "--partition=low-cancel", "--nodelist=n[1-2]"});
+  const std::uint64_t before = reached_step(dir());
+  cluster_->take("n[1-2]");
+  wait_for_restart(1);
+  EXPECT_GE(attempts("slurm-begin").back()["step"], before);
+  EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+  EXPECT_EQ(attempts("slurm-end").front()["requeued"], true);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
 TEST_F(Slurm, OperatorRequeues_GoesOnOnce) {
   begin({"--nodes=2"});
   cluster_->command({"scontrol", "requeue", job_});
