@@ -168,7 +168,12 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
                 "write a batch script with exec rekindle slurm, or use --container-runtime apptainer");
   std::vector<std::string> argv = with.program;
   if (!with.srun_options.empty()) {
-    argv = {"srun", "--nodes=1", "--ntasks=1", "--overlap"};
+    // Of a job's --gpus, a step on one of several nodes would have to get all.
+    const bool of_all =
+        !environment_variable("SLURM_GPUS").empty() && environment_variable("SLURM_JOB_NUM_NODES") != "1";
+    if (of_all) argv = {"env", "-u", "SLURM_GPUS", "-u", "SLURM_NTASKS_PER_GPU"};
+    argv.insert(argv.end(), {"srun", "--nodes=1", "--ntasks=1", "--overlap"});
+    if (of_all) argv.emplace_back("--gpus-per-node=1");
     argv.insert(argv.end(), with.srun_options.begin(), with.srun_options.end());
   }
   const std::vector<std::string> trainer = task::python_trainer(job.task);

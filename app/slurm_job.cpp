@@ -144,6 +144,12 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
     correct(job.environment, *facts);
   else
     say(str("warning: ", facts.error().line()));
+  // Slurm may have spread --gpus unevenly, and Slurm 22.05 starts no step at all that asks for more than one
+  // of the job's nodes has.
+  if (job.environment.gpus_of_all > 0 && job.nodes.size() > 1) {
+    const auto fewest = slurm::fewest_gpus(job.environment.job);
+    if (fewest && *fewest > 0) job.environment.gpus = *fewest;
+  }
   // Set for all child processes.
   ::setenv("SLURM_RESTART_COUNT", str(job.environment.restarts).c_str(), 1);
   ::unsetenv(slurm::kFollows);

@@ -72,9 +72,8 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
                "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--job-name=worker"});
   if (machine < job_.environment.cpus.size())
     argv.push_back(str("--cpus-per-task=", job_.environment.cpus[machine]));
-  // A job with one GPU per task would give this task only one GPU.
-  if (job_.environment.gpus_per_task > 0 && machine < job_.environment.tasks.size())
-    argv.push_back(str("--gpus-per-node=", job_.environment.gpus_per_task * job_.environment.tasks[machine]));
+  if (const std::uint64_t gpus = job_.environment.gpus_to_ask_for(machine); gpus > 0)
+    argv.push_back(str("--gpus-per-node=", gpus));
   const Contained how = contained_worker(options_.job, options_.run_dir);
   argv.insert(argv.end(), how.srun_options.begin(), how.srun_options.end());
   // By path, because the process that Slurm starts inherits no descriptors from this one. That process checks

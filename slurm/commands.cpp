@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <algorithm>
 #include <charconv>
 #include <ctime>
 #include <span>
@@ -33,6 +34,37 @@ std::optional<std::uint64_t> leading_number(const std::string& value) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
+std::uint64_t gpus_in(const std::string& resources) {
+  std::istringstream all(resources);
+  for (std::string each; std::getline(all, each, ',');) {
+    if (each.starts_with("gres/gpu") || each.starts_with("gres:gpu"))
+      return leading_number(each.substr(each.find_last_of("=:") + 1)).value_or(0);
+  }
+  return 0;
+}
+
+// The nodes of a line have the same: "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0
+// GRES=nvme:1(IDX:0),gpu:a100:2(IDX:0,3)".
+std::uint64_t parse_fewest_gpus(const std::string& text) {
+  std::optional<std::uint64_t> fewest;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos || !line.substr(begin).starts_with("Nodes=")) continue;
+    const std::string own = "," + words_of(line)["GRES"];
+    std::uint64_t count = 0;  // of all types
+    for (std::size_t at = 0; (at = own.find(",gpu:", at)) != std::string::npos; ++at)
+      count += gpus_in("gres/" + own.substr(at + 1, own.find('(', at) - at - 1));
+    fewest = std::min(count, fewest.value_or(count));
+  }
+  return fewest.value_or(0);
+}
+
+Result<std::uint64_t> fewest_gpus(const std::string& id) {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "--details", "show", "job", id}));
+  return parse_fewest_gpus(text);
+}
+
 // The job's name is in the first line and may contain any text, even line ends. The fields begin after this
 // text.
 constexpr const char* kBehindName = "\n   UserId=";
@@ -47,7 +79,7 @@ Result<JobFacts> parse_job(const std::string& text) {
     if (begin == std::string::npos) break;  // the next job of an array
     const std::string key = line.substr(begin, line.find('=') - begin);
     for (const char* known : {"JobState", "Requeue", "StartTime", "NodeList", "BatchHost",
-                              "PreemptEligibleTime", "NumNodes", "Socks/Node", "Partition"}) {
+                              "PreemptEligibleTime", "NumNodes", "Socks/Node", "Partition", "TresPerJob"}) {
       if (key == known) words.merge(words_of(line));
     }
     if (key == "StdOut") output = line.substr(line.find('=') + 1);
@@ -60,6 +92,7 @@ Result<JobFacts> parse_job(const std::string& text) {
   facts.array_task = before_name["ArrayTaskId"];
   facts.tasks = leading_number(words["NumTasks"]).value_or(0);
   facts.tasks_per_node = leading_number(words["NtasksPerN:B:S:C"]).value_or(0);
+  facts.gpus = gpus_in(words["TresPerJob"]);
   facts.state = words["JobState"];
   facts.reason = words["Reason"];
   facts.restarts = *restarts;
@@ -171,7 +204,7 @@ Result<bool> batch_step_runs(const std::string& id, const std::string& node) {
   std::vector<std::string> argv = env_without("SLURM_");
   argv.insert(argv.end(),
               {"srun", "--jobid=" + id, "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--overlap",
-               "--no-kill", "--quiet", "--job-name=look", "scontrol", "listpids", id, node});
+               "--gres=none", "--no-kill", "--quiet", "--job-name=look", "scontrol", "listpids", id, node});
   REKINDLE_TRY(const CommandOutput output, run_command(argv, kAnswer));
   return parse_batch_step(output.out);  // ignores the exit code, which is 1 if any step daemon is dead
 }

@@ -24,6 +24,7 @@ struct JobFacts {
   std::string array_job, array_task;            // empty if the job is not a task of a job array
   std::uint64_t tasks = 0, tasks_per_node = 0;  // tasks_per_node 0: not requested
   std::string state, reason;                    // RUNNING, COMPLETING, ...; None, TimeLimit, ...
+  std::uint64_t gpus = 0;                       // asked for by --gpus, for all nodes together
   std::uint64_t restarts = 0;                   // counts a requeue as soon as Slurm has accepted it
   bool may_requeue = true;                      // false: --no-requeue, or forbidden by the site
   // When Slurm preempted the job, which may then run for its partition's GraceTime; nullopt: it did not.
@@ -35,6 +36,12 @@ struct JobFacts {
   std::string output;      // StdOut, in which Slurm has replaced some of the patterns
   int batch_signal = 0;    // the signal that ended the batch script; 0: none, or the script still runs
 };
+
+// The GPUs in a list of resources: "cpu=2,gres/gpu:a100=1", "gres/gpu:1", or Slurm 22.05's "gres:gpu:a100:1".
+std::uint64_t gpus_in(const std::string& resources);
+// The fewest GPUs that the job has on one of its nodes. Source: scontrol(1), show job --details.
+std::uint64_t parse_fewest_gpus(const std::string& text);
+Result<std::uint64_t> fewest_gpus(const std::string& id);
 
 // Parses the output of `scontrol show job`. Any other text is an error.
 Result<JobFacts> parse_job(const std::string& text);

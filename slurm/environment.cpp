@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -60,16 +59,14 @@ std::uint64_t tasks_asked(const Getenv& get) {
   return each.empty() ? 0 : *std::min_element(each.begin(), each.end());
 }
 
-// "cpu=2,gres/gpu:a100=1" or "gres/gpu:1", as newer versions of Slurm tell of --gpus-per-task.
-std::uint64_t gpus_in(const std::string& resources) {
-  std::istringstream all(resources);
-  for (std::string each; std::getline(all, each, ',');) {
-    if (each.starts_with("gres/gpu")) return number(each.substr(each.find_last_of("=:") + 1)).value_or(0);
-  }
-  return 0;
-}
-
 }  // namespace
+
+std::uint64_t Environment::gpus_to_ask_for(std::size_t node) const {
+  // A job with one GPU per task would give the step's single task only one GPU.
+  if (gpus_per_task > 0 && node < tasks.size()) return gpus_per_task * tasks[node];
+  // Of a job's --gpus, a step on one of several nodes would have to get all.
+  return gpus_of_all > 0 && cpus.size() > 1 ? gpus : 0;
+}
 
 bool in_job(const Getenv& get) { return !get("SLURM_JOB_ID").empty(); }
 
@@ -106,6 +103,8 @@ Result<Environment> read_environment(const Getenv& get) {
   const std::string per_task = get("SLURM_GPUS_PER_TASK");  // "2" or "a100:2"
   environment.gpus_per_task = number(per_task.substr(per_task.find(':') + 1)).value_or(0);
   if (environment.gpus_per_task == 0) environment.gpus_per_task = gpus_in(get("SLURM_TRES_PER_TASK"));
+  const std::string of_all = get("SLURM_GPUS");
+  environment.gpus_of_all = number(of_all.substr(of_all.find(':') + 1)).value_or(0);
   environment.follows = get(kFollows);
   environment.tasks = expand_counts(get("SLURM_TASKS_PER_NODE"));
   if (daemon) environment.batch_process = name_unless_own(daemon->child);
@@ -115,6 +114,7 @@ Result<Environment> read_environment(const Getenv& get) {
 void correct(Environment& environment, const JobFacts& facts) {
   environment.array_job = facts.array_job;
   environment.array_task = facts.array_task;
+  environment.gpus_of_all = facts.gpus;
   // If the controller reports more restarts, the job was requeued while this attempt started.
   environment.restarts = std::min(environment.restarts, facts.restarts);
   const bool asked = facts.tasks_per_node > 0

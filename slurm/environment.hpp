@@ -22,7 +22,8 @@ struct Environment {
   std::uint64_t restarts = 0;         // how often the job was requeued before this attempt
   std::vector<std::uint64_t> cpus;    // the job's CPUs on each of its nodes
   std::uint64_t tasks_per_node = 0;   // as requested; 0: not requested
-  std::uint64_t gpus = 0;             // the job's GPUs on this node
+  std::uint64_t gpus = 0;             // the job's GPUs on this node, which other nodes have, too
+  std::uint64_t gpus_of_all = 0;      // as requested for all nodes together (--gpus); 0: not requested
   std::uint64_t gpus_per_task = 0;    // as requested; 0: not requested
   std::vector<std::uint64_t> tasks;   // Slurm's tasks on each node
   // The name of the process that Slurm started for the batch script and signals, if it is another process.
@@ -33,6 +34,8 @@ struct Environment {
   bool is_first_attempt() const { return restarts == 0 && follows.empty(); }
   // The job's id for commands. A task of a job array has an id of its own.
   std::string id() const { return array_task.empty() ? job : array_job + "_" + array_task; }
+  // The GPUs that a step with all of the job's resources on a node has to ask for. 0: Slurm gives them to it.
+  std::uint64_t gpus_to_ask_for(std::size_t node) const;
 };
 
 using Getenv = std::function<std::string(const char*)>;  // "" if the variable is not set
@@ -44,7 +47,7 @@ bool in_job(const Getenv& get = environment_variable);
 Result<Environment> read_environment(const Getenv& get = environment_variable);
 
 // A job inherits the environment of sbatch's caller. So a job that another job submitted has the array task,
-// restarts and tasks of that job in its environment. The controller's facts correct them.
+// restarts, tasks and --gpus of that job in its environment. The controller's facts correct them.
 void correct(Environment& environment, const JobFacts& facts);
 
 // "4(x3),2" is 4, 4, 4, 2. Empty if the text has another form.

@@ -2,7 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
+#include "../temporary_directory.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
 #include "slurm/cause.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/deadline.hpp"
@@ -55,6 +61,18 @@ TEST(SlurmBatchHostLost, ListedPids_TellWhetherTheBatchStepRuns) {
   EXPECT_FALSE(*dead);
   EXPECT_FALSE(parse_batch_step(head)) << "scontrol could not look";
   EXPECT_FALSE(parse_batch_step(""));
+}
+
+// Of a job with --gpus, Slurm would have to give the step the GPUs of all nodes, and starts it nowhere.
+TEST(SlurmBatchHostLost, StepThatLooks_AsksForNoGpu) {
+  TemporaryDirectory folder;
+  std::ofstream(folder.path() / "srun")
+      << "#!/bin/sh\ncase \"$*\" in *--gres=none*) echo '4700 7 batch 0 0' ;; esac\n";
+  std::filesystem::permissions(folder.path() / "srun", std::filesystem::perms::owner_all);
+  const std::string path = environment_variable("PATH");
+  ::setenv("PATH", str(folder.path().string(), ":", path).c_str(), 1);
+  EXPECT_TRUE(batch_step_runs("7", "n1").value_or(false));
+  ::setenv("PATH", path.c_str(), 1);
 }
 
 TEST(SlurmBatchHostLost, IsRequeuedWhateverTheAttemptEndedWith_ButForStopAndEnd) {

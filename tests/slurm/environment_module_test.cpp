@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/text.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/environment.hpp"
 
@@ -53,6 +54,25 @@ TEST(SlurmEnvironment, GpusOfATask_InEachVersionsWords) {
   EXPECT_EQ(read("SLURM_TRES_PER_TASK", "cpu=8,license=2"), 0U);
 }
 
+// Slurm would give a step on one of several nodes either too few GPUs, or none because they are not all
+// there.
+TEST(SlurmEnvironment, GpusThatAStepAsksFor_AreThoseOfItsNode) {
+  const auto asks = [](std::map<std::string, std::string> more) {
+    more.insert({{"SLURM_JOB_ID", "7"}, {"SLURMD_NODENAME", "n1"}, {"SLURM_GPUS_ON_NODE", "2"}});
+    return read_environment(environment(more))->gpus_to_ask_for(1);
+  };
+  EXPECT_EQ(asks({{"SLURM_JOB_CPUS_PER_NODE", "4(x2)"}}), 0U);
+  for (const char* all : {"4", "a100:4"}) {
+    EXPECT_EQ(asks({{"SLURM_JOB_CPUS_PER_NODE", "4(x2)"}, {"SLURM_GPUS", all}}), 2U) << all;
+    EXPECT_EQ(asks({{"SLURM_JOB_CPUS_PER_NODE", "4"}, {"SLURM_GPUS", all}}), 0U) << all;
+  }
+  EXPECT_EQ(asks({{"SLURM_JOB_CPUS_PER_NODE", "4(x2)"},
+                  {"SLURM_TASKS_PER_NODE", "3(x2)"},
+                  {"SLURM_GPUS_PER_TASK", "1"},
+                  {"SLURM_GPUS", "6"}}),
+            3U);
+}
+
 TEST(SlurmEnvironment, OutsideOfAJobOrInsideOfAStep_Refused) {
   const auto outside = read_environment(environment({}));
   ASSERT_FALSE(outside);
@@ -92,12 +112,14 @@ TEST(SlurmEnvironment, WhatAnotherJobLeftThereIsCorrected) {
   inherited.restarts = 3;
   inherited.tasks_per_node = 3;
   inherited.tasks = {1, 1};
+  inherited.gpus_of_all = 4;
   JobFacts facts;
   facts.tasks = 2;
   correct(inherited, facts);
   EXPECT_EQ(inherited.id(), "11");
   EXPECT_EQ(inherited.restarts, 0U);
   EXPECT_EQ(inherited.tasks_per_node, 0U);
+  EXPECT_EQ(inherited.gpus_of_all, 0U);
   Environment own = inherited;
   own.restarts = 1;
   own.tasks_per_node = 2;
@@ -146,6 +168,24 @@ TEST(SlurmCommands, PreemptionIsReadWithItsTime) {
   const auto facts = parse_job(text);
   ASSERT_TRUE(facts && facts->preempted && facts->end);
   EXPECT_EQ(*facts->end - *facts->preempted, std::chrono::seconds(15));
+}
+
+TEST(SlurmCommands, GpusOfAJob_InEachVersionsWords) {
+  for (const char* words : {"gres:gpu:4", "gres:gpu:a100:4", "gres/gpu:4", "gres/nvme:1,gres/gpu:a100:4"})
+    EXPECT_EQ(parse_job(str(kJob, "   TresPerJob=", words, "\n"))->gpus, 4U) << words;
+  EXPECT_EQ(parse_job(kJob)->gpus, 0U);
+}
+
+TEST(SlurmCommands, FewestGpusOfANode) {
+  const auto fewest = [](const std::string& first, const std::string& second) {
+    return parse_fewest_gpus(
+        str("JobId=4 JobName=a\n   JOB_GRES=gpu:9\n     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=", first,
+            "\n     Nodes=n3 CPU_IDs=0-1 Mem=0 GRES=", second, "\n   MinCPUsNode=1\n"));
+  };
+  EXPECT_EQ(fewest("gpu:4(IDX:0-3)", "gpu:2(IDX:0,3)"), 2U);
+  EXPECT_EQ(fewest("nvme:1(IDX:0),gpu:a100:2(IDX:0,3)", "gpu:a100:1(IDX:0),gpu:h200:2(IDX:1-2)"), 2U);
+  EXPECT_EQ(fewest("gpu:4(IDX:0-3)", ""), 0U);
+  EXPECT_EQ(parse_fewest_gpus("   NodeList=n1\n"), 0U);
 }
 
 TEST(SlurmCommands, RubbishIsNoAnswer) {

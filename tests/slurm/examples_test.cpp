@@ -71,6 +71,19 @@ TEST_F(SlurmExamples, TaskPerGpu) {
   stop_and_compare();
 }
 
+// Each worker asks for the GPUs of its node: Slurm would have to give it those of the whole job.
+TEST_F(Slurm, GpusForTheWholeJob_EachWorkerHasThoseOfItsNode) {
+  begin({"--nodes=2", "--gpus=4"});
+  EXPECT_EQ(parts_of(dir(), "trainer").size(), 2U);
+  for (const pid_t pid : parts_of(dir(), "trainer")) {
+    std::string entry;
+    std::ifstream environment(str("/proc/", pid, "/environ"));
+    while (std::getline(environment, entry, '\0') && !entry.starts_with("SLURM_GPUS_ON_NODE=")) continue;
+    EXPECT_EQ(entry, "SLURM_GPUS_ON_NODE=2");
+  }
+  stop_and_compare();
+}
+
 // ---- rekindle submit ----
 
 TEST_F(Slurm, Submitted_TheScriptIsKeptAndRunsAgain) {
