@@ -20,7 +20,7 @@ namespace {
 // Slurm would leave the job RUNNING until its time limit.
 bool has_lost_batch_step(const SlurmJob& job, const slurm::JobFacts& facts) {
   if (facts.state != "RUNNING" || facts.restarts > job.environment.restarts) return false;
-  const auto runs = slurm::batch_step_runs(job.environment.id(), job.batch_host);
+  const auto runs = slurm::batch_step_runs(job.environment.job, job.batch_host);
   if (!runs)
     log_warning(
         str(job.batch_host, ": cannot determine whether the batch script runs: ", runs.error().line()));

@@ -79,7 +79,8 @@ Status cancel(const std::string& id);
 Status kill_step(const std::string& id);
 
 // Whether the daemon of the job's batch step runs on a node. A step on that node asks its slurmd. Only this
-// daemon reports the end of the batch script to Slurm. An error: the node gave no answer.
+// daemon reports the end of the batch script to Slurm. `id`: of a task of an array, the number that it has of
+// its own. An error: the node gave no answer.
 Result<bool> batch_step_runs(const std::string& id, const std::string& node);
 // Parses the output of `scontrol listpids JOB`, which includes the asking step itself.
 Result<bool> parse_batch_step(const std::string& pids);

@@ -96,9 +96,10 @@ TEST_F(SlurmBatchHost, ItsSrunsDieFirst_SurvivorsSaveAndTheJobIsRequeuedOnce) {
 
 // Only the script's daemon reports the end of the script to Slurm. Slurm 22.05 notices that the batch step is
 // missing when slurmd registers the next time, here after a minute. It then requeues the job with nothing
-// saved.
+// saved. (In a task of an array, whose name is no number: the commands that look for the step take only
+// those.)
 TEST_F(SlurmBatchHost, ItsScriptDiesAfterTheScriptsDaemon_SurvivorsSaveAndTheJobIsRequeuedOnce) {
-  begin({"--nodes=3"});
+  begin({"--nodes=3", "--array=1"});
   const auto supervisors = parts_of(dir(), "supervisor");
   ASSERT_EQ(supervisors.size(), 1U);
   const std::uint64_t before = reached_step(dir());
