@@ -118,7 +118,9 @@ Status JobOptions::read_config() {
   if (command_.count("--config") > 1)
     return fail(ExitCode::kUsage, "--config is given twice", "one file has all options");
   if (std::exchange(config_is_read_, true) || raw_.config_file.empty()) return {};
-  REKINDLE_TRY(const Entries entries, read_config_file(raw_.config_file));
+  REKINDLE_TRY(Entries entries, read_config_file(raw_.config_file));
+  if (expand_)
+    for (auto& [name, value] : entries) value = expand_(usual_name(name), value);
   return apply(command_, entries, raw_.config_file, from_file_);
 }
 

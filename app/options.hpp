@@ -78,12 +78,16 @@ struct LocalOptions {
   run::Layout layout() const { return run::Layout(run_dir, Trust::kOwn, run_dir_inode); }
 };
 
+// The value of option `name` in a --config file, with what is replaced in it.
+using ExpandValue = std::function<std::string(const std::string& name, const std::string& value)>;
+
 // Collects the options of a subcommand; call run_dir() and resolve() after CLI11 has parsed.
 class JobOptions {
  public:
   explicit JobOptions(CLI::App& command, AskNames ask = {}, Script script = {}, AskScript ask_script = {});
   JobOptions(const JobOptions&) = delete;  // CLI11 has pointers to its fields
   JobOptions& operator=(const JobOptions&) = delete;
+  void expand_config(ExpandValue expand) { expand_ = std::move(expand); }
   Result<std::filesystem::path> run_dir();        // empty if it is not given
   Result<std::filesystem::path> given_run_dir();  // the same, but a script is not asked for it
   Result<LocalOptions> resolve();
@@ -99,6 +103,7 @@ class JobOptions {
   const AskNames ask_;
   const Script script_;
   const AskScript ask_script_;
+  ExpandValue expand_;
   std::optional<ScriptDescription> described_;
   bool config_is_read_ = false;
   std::set<std::string> from_file_, from_script_;  // options whose values are from there

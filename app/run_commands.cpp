@@ -208,6 +208,7 @@ void hide_workers(CLI::App& command) { command.get_option("--workers")->group(""
 struct SlurmCommand : Command {
   SlurmCommand(CLI::App& command, const CommandLine& of)
       : options(command, ask_trainer_of(of), of.script, describe_script), line(of) {
+    options.expand_config(expand_in_job);
     add_slurm_options(command, how);
     hide_workers(command);
     command.add_flag("--from-scratch", how.from_scratch,
@@ -225,6 +226,7 @@ struct SubmitCommand : Command {
       : options(command, ask_trainer_of(of), of.script, describe_script),
         submit_options(of.submit),
         line(of) {
+    options.expand_config(expand_without_job);
     add_slurm_options(command, submit_options.how);
     hide_workers(command);
     // Only for the help text: --print was removed from the arguments before.

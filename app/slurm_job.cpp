@@ -108,6 +108,11 @@ void add_slurm_options(CLI::App& command, SlurmOptions& options) {
       ->capture_default_str();
 }
 
+std::string expand_in_job(const std::string& name, const std::string& value) {
+  const auto environment = slurm::read_environment();
+  return environment && name != kHook ? slurm::expand_pattern(value, *environment) : value;
+}
+
 LocalOptions unresolved_options(const std::filesystem::path& run_dir) {
   LocalOptions options;
   options.run_dir = run_dir;

@@ -42,6 +42,10 @@ struct SlurmOptions {
 // --on-limit and --requeue-within, of rekindle slurm and of rekindle submit.
 void add_slurm_options(CLI::App& command, SlurmOptions& options);
 
+// A value of a job's --config file, with %A, %a and %j replaced. A hook is a shell's, and may call date +%A.
+inline constexpr const char* kHook = "on-event";
+std::string expand_in_job(const std::string& name, const std::string& value);
+
 // Enough to record the end of an attempt whose options are not known.
 LocalOptions unresolved_options(const std::filesystem::path& run_dir);
 

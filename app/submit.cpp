@@ -90,7 +90,7 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   if (!options.job.task.python.empty())
     script.command.insert(script.command.end(), {"--python", options.job.task.python});
   // A signal may come before the job has read the file, or asked the script, that names the directory.
-  if (submit.run_dir.empty()) script.command.insert(script.command.end(), {"--run-dir", options.run_dir});
+  if (submit.run_dir.empty()) script.command.insert(script.command.end(), {"--run-dir", pattern});
   script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());
   return script;
 }
@@ -173,6 +173,10 @@ SubmitOptions take_submit_options(std::vector<std::string>& arguments) {
   submit.run_dir = slurm::option_value(submit.job_arguments, "--run-dir").value_or("");
   for (std::string& argument : arguments) argument = without_job(argument);
   return submit;
+}
+
+std::string expand_without_job(const std::string& name, const std::string& value) {
+  return name == "run-dir" || name == kHook ? value : without_job(value);
 }
 
 int run_submit(LocalOptions& options, const SubmitOptions& submit) {

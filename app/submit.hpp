@@ -20,6 +20,9 @@ struct SubmitOptions {
 // Takes submit's own arguments out of the command line; the rest can be parsed as a job's.
 SubmitOptions take_submit_options(std::vector<std::string>& arguments);
 
+// The same for the values of a --config file. Those of the run directory stay, as in SubmitOptions::run_dir.
+std::string expand_without_job(const std::string& name, const std::string& value);
+
 // `options` has been resolved, with the array's patterns left out.
 int run_submit(LocalOptions& options, const SubmitOptions& submit);
 

@@ -152,6 +152,22 @@ TEST(Options, ListsAndExactNumbersInAFile_AsOnTheCommandLine) {
   EXPECT_EQ(job.no_decay, job_of({"--no-decay", "*.bias", "--no-decay", "bn*"}).no_decay);
 }
 
+TEST(Options, ValuesInAFile_AreExpandedByTheirUsualNames) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "options.toml";
+  std::ofstream(file) << "batch_size = \"%a\"\ndata = \"/data\"\n";
+  CLI::App command("", "slurm");
+  JobOptions options(command);
+  options.expand_config([](const std::string& name, const std::string& value) {
+    return name == "batch-size" && value == "%a" ? "48" : value;
+  });
+  command.parse(str("slurm --run-dir /runs/first --steps 1 --config ", file.string()), true);
+  const auto resolved = options.resolve();
+  ASSERT_TRUE(resolved) << resolved.error().line();
+  EXPECT_EQ(resolved->job.batch_size, 48U);
+  EXPECT_EQ(resolved->job.task.data, "/data");
+}
+
 TEST(Options, LettersBeyondAsciiInAFile) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "options.toml";

@@ -74,7 +74,7 @@ TEST_F(EarlySignals, TimeLimitBeforeTheProgramBegins_Requeued) {
   ASSERT_EQ(in_a_file[1], "--run-dir");
   in_a_file[1] = "--config";
   in_a_file[2] = scratch_ / "config.toml";
-  std::ofstream(in_a_file[2]) << "run-dir = \"" << dir_.string() << "\"\n";
+  std::ofstream(in_a_file[2]) << "run-dir = \"" << dir_.string() << "-%j\"\n";
   const Arguments signalled = {"/usr/bin/env",
                                "--block-signal=USR1",
                                "--ignore-signal=USR1",
@@ -91,6 +91,7 @@ TEST_F(EarlySignals, TimeLimitBeforeTheProgramBegins_Requeued) {
     EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
     EXPECT_EQ(calls(), "requeue Incomplete 7\n") << outcome.out << outcome.err;
   }
+  EXPECT_TRUE(fs::exists(dir_.string() + "-7"));
 }
 
 // A script may take minutes up to its rekindle.run(). Here its interpreter never answers.

@@ -69,6 +69,21 @@ TEST_F(SubmitPrint, OnLimitAndRequeueWithin_AreTheJobs) {
     EXPECT_EQ(print(wrong).exit_code, 64) << wrong[0];
 }
 
+// Each task of an array has a directory of its own, also if a file names it.
+TEST_F(SubmitPrint, PatternInAConfigFile_StaysForTheJob) {
+  const fs::path file = scratch_ / "config.toml", runs = scratch_ / "runs";
+  std::ofstream(file) << "run-dir = \"" << (runs / "seed-%a").string() << "\"\nseed = \"%a\"\n";
+  Arguments arguments = mnist_job("submit", runs);
+  ASSERT_EQ(arguments[1], "--run-dir");
+  arguments[1] = "--config";
+  arguments[2] = file;
+  const Outcome printed = run(arguments + Arguments{"--print", "--", "--array=1-3"});
+  EXPECT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_TRUE(has(printed.out, str("--run-dir ", (runs / "seed-%a").string(), " "))) << printed.out;
+  EXPECT_TRUE(has(printed.out, str("#SBATCH --output=", (runs / "slurm-%A_%a.out").string(), "\n")))
+      << printed.out;
+}
+
 // sbatch reads lines: even in quotes, a line end begins another directive or the script's commands.
 TEST_F(SubmitPrint, LineEndsAndControlCharacters_AreRefusedWherever) {
   const std::string line = "x\n#SBATCH --output=/tmp/y\ntouch z";
