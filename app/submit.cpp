@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/kept_program.hpp"
+#include "app/places.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/script.hpp"
@@ -62,8 +63,7 @@ Status check_submit_words(const LocalOptions& options, const SubmitOptions& subm
 Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit, bool& many) {
   const bool looks_only = submit.print || options.dry_run;
   slurm::JobScript script;
-  const fs::path pattern =
-      submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
+  const fs::path pattern = without_slash(submit.run_dir.empty() ? options.run_dir : fs::path(submit.run_dir));
   many = slurm::without_patterns(pattern) != pattern;
   // If each job of an array has a run directory of its own: the directory above.
   const fs::path home = many ? slurm::without_patterns(pattern) : pattern;

@@ -35,6 +35,17 @@ TEST_F(SubmitPrint, MakesNothing) {
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
+// As a shell completes it.
+TEST_F(SubmitPrint, RunDirectoryWithASlash_NamesTheJob) {
+  for (const char* more : {"", "/"}) {
+    const Outcome printed = print({"--run-dir", (scratch_ / "first").string() + more});
+    EXPECT_TRUE(has(printed.out, "#SBATCH --job-name=first\n")) << printed.out;
+    EXPECT_TRUE(
+        has(printed.out, str("#SBATCH --output=", (scratch_ / "first/logs/slurm-%j.out").string(), "\n")))
+        << printed.out;
+  }
+}
+
 TEST_F(SubmitPrint, ForgottenDashes_SbatchsOptionsAreTakenForItsOwn) {
   const Outcome guessed = print({"--nodes=4", "--time", "1:00:00", "--exclusive", "--", "--time=2:00:00"});
   EXPECT_EQ(guessed.exit_code, 0) << guessed.err;
