@@ -29,11 +29,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Makes the folders of the job's output: without them the job fails without a message.
+// Makes the folders of the job's output: without them the job fails without a message. A --chdir may be a
+// folder of the nodes alone.
 Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
+  const fs::path directory = slurm::option_value(sbatch_arguments, "--chdir", 'D').value_or("");
   for (const auto& [name, letter] : {std::pair("--output", 'o'), std::pair("--error", 'e')}) {
     const fs::path file = slurm::option_value(sbatch_arguments, name, letter).value_or("");
-    const fs::path folder = slurm::without_patterns(file.parent_path());
+    if (file.parent_path().empty()) continue;
+    if (file.is_relative() && !directory.empty() && !is_folder(directory)) continue;
+    const fs::path folder = slurm::without_patterns(directory / file.parent_path());
     if (!folder.empty()) REKINDLE_CHECK(make_directories(folder));
   }
   return {};

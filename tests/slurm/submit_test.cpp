@@ -227,6 +227,20 @@ TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeHoweverTheOptionIsWritten) {
   cluster_->command({"scancel", "--me"});
 }
 
+TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeBelowChdir) {
+  const fs::path other = scratch_ / "other";
+  fs::create_directories(other);
+  for (const Arguments& options : {Arguments{"--chdir=" + other.string(), "--output=logs/%j.out"},
+                                   Arguments{"-D", other, "-e", "errors/%j.out"},
+                                   Arguments{"--chdir=/proc/none", "--output=logs/%j.out"}}) {
+    const Outcome submitted = submit("below", options + Arguments{"--hold"});
+    EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+  }
+  EXPECT_TRUE(fs::is_directory(other / "logs") && fs::is_directory(other / "errors"));
+  EXPECT_FALSE(fs::exists("logs"));
+  cluster_->command({"scancel", "--me"});
+}
+
 TEST_F(SlurmSubmit, OptionsThatDoNotFit_Warn) {
   if (!has(run(mnist_run(scratch_ / "cuda", 1, 1) + Arguments{"--device", "cuda"}).err, "has no CUDA"))
     REKINDLE_SKIP(Needs::kMachine, "a build with CUDA");
