@@ -62,7 +62,12 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
 }
 
 // Written now, because later the disk may be full or the controller away.
-void keep_script(const LocalOptions& options, const std::optional<std::string>& script) {
+void keep_script(const LocalOptions& options, const SlurmJob& job, const std::optional<std::string>& script) {
+  const std::filesystem::path from = job.environment.submit_directory;
+  if (!from.empty() && !is_folder(from))
+    say(str("warning: this node has not the folder ", from.string(),
+            ", from which this job was submitted: the job of --on-limit resubmit begins in ",
+            std::filesystem::current_path().string()));
   const FilePath path = options.layout().resubmit_script();
   const Status kept =
       script ? replace_file(path, *script, 0700) : fail("Slurm does not show the job's script");
@@ -225,7 +230,7 @@ void look_around(SlurmJob& job, LocalOptions& options) {
     options.job.gather_time_ms = std::max(options.job.gather_time_ms, 1000 * (*resume + kBeyond));
   if (auto facts = slurm::show_job(job.environment.id())) known.job = std::move(*facts);
   if (auto script = slurm::batch_script(job.environment.id())) known.script = std::move(*script);
-  if (job.on_limit == OnLimit::kResubmit) keep_script(options, known.script);
+  if (job.on_limit == OnLimit::kResubmit) keep_script(options, job, known.script);
   if (known.job && job.on_limit != OnLimit::kRequeue)
     known.job->may_requeue = true;  // the job need not be requeued
   known.heterogeneous = !environment_variable("SLURM_HET_SIZE").empty();

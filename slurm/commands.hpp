@@ -121,7 +121,7 @@ struct Successor {
   std::string name;   // of both jobs
   std::string task;   // of a job array: the only task to submit; else empty
   std::filesystem::path script;
-  std::filesystem::path directory;  // where the job was submitted
+  std::filesystem::path directory;  // where the job was submitted; if it is not here, the current one
   std::chrono::minutes pause{0};    // before the earliest start
 };
 Result<std::string> submit_successor(const Successor& successor);  // the new job's id

@@ -136,9 +136,13 @@ std::string never_starts(const JobFacts& facts) {
 
 Result<std::string> submit_successor(const Successor& successor) {
   std::vector<std::string> argv = env_without("SLURM_");
-  if (!successor.directory.empty()) argv.push_back("--chdir=" + successor.directory.string());
-  argv.insert(argv.end(), {kFollows + ("=" + successor.after), "sbatch", "--parsable",
-                           "--dependency=afterany:" + successor.after, "--job-name=" + successor.name});
+  argv.push_back(kFollows + ("=" + successor.after));
+  // Slurm's own way if the node does not have the folder: the job goes on in another one.
+  if (!successor.directory.empty())
+    argv.insert(argv.end(), {"sh", "-c", R"(cd -- "$1" 2>/dev/null; shift; exec "$@")", "sh",
+                             successor.directory.string()});
+  argv.insert(argv.end(), {"sbatch", "--parsable", "--dependency=afterany:" + successor.after,
+                           "--job-name=" + successor.name});
   if (successor.pause.count() > 0) argv.push_back(str("--begin=now+", successor.pause.count(), "minutes"));
   if (!successor.task.empty()) argv.push_back("--array=" + successor.task);
   argv.push_back(successor.script);

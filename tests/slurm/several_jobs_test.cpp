@@ -97,6 +97,16 @@ TEST_F(SlurmResubmit, SbatchSubmitsAndFails_StillOneOther) {
   stop_and_compare();
 }
 
+TEST_F(SlurmResubmit, FolderOfTheSubmissionIsNotOnTheNode_SaysSoAndIsFollowed) {
+  job_ = cluster_->submit({},
+                          script({"--on-limit", "resubmit"}, "export SLURM_SUBMIT_DIR=/nowhere", kNoRequeue));
+  wait_for_step(5);
+  EXPECT_TRUE(printed("warning: this node has not the folder /nowhere")) << output();
+  job_ = follow(job_, dir());
+  EXPECT_EQ(jobs(), 1U);
+  stop_and_compare();
+}
+
 TEST_F(SlurmResubmit, ArrayTask_FollowedByThatTaskAlone) {
   run_dir_ = scratch_ / "seed-%a";
   job_ = cluster_->submit({"--array=0-1"}, script({"--on-limit", "resubmit"}, "", kNoRequeue));

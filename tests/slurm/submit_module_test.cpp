@@ -47,6 +47,23 @@ TEST(Submit, FromWithinAJob_ThatJobsVariablesStayBehind) {
   ::setenv("PATH", path.c_str(), 1);
 }
 
+// Slurm, too, starts a job whose folder is not there.
+TEST(Submit, Successor_FromTheFolderOfTheJobIfItIsThere) {
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "sbatch")
+      << "#!/bin/sh\n[ \"$REKINDLE_FOLLOWS\" = 7 ] && [ -e sbatch ] && echo 1 || echo 2\n";
+  std::filesystem::permissions(folder.path() / "sbatch", std::filesystem::perms::owner_all);
+  const std::string path = environment_variable("PATH");
+  ::setenv("PATH", str(folder.path().string(), ":", path).c_str(), 1);
+  Successor successor;
+  successor.after = "7";
+  successor.directory = folder.path();
+  EXPECT_EQ(submit_successor(successor).value_or(""), "1");
+  successor.directory = folder.path() / "nowhere";
+  EXPECT_EQ(submit_successor(successor).value_or(""), "2");
+  ::setenv("PATH", path.c_str(), 1);
+}
+
 // ---- a forgotten -- ----
 
 TEST(SbatchOptions, AreTakenWithTheirValues) {
