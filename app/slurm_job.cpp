@@ -158,7 +158,7 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
   // of the job's nodes has.
   if (job.environment.gpus_of_all > 0 && job.nodes.size() > 1) {
     const auto fewest = slurm::fewest_gpus(job.environment.job);
-    if (fewest && *fewest > 0) job.environment.gpus = *fewest;
+    if (fewest && *fewest > 0) job.environment.gpus = std::min(job.environment.gpus, *fewest);
   }
   // Set for all child processes.
   ::setenv("SLURM_RESTART_COUNT", str(job.environment.restarts).c_str(), 1);
@@ -243,6 +243,8 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   const std::uint64_t trainers = std::max<std::size_t>(1, cpus.size()) * known.trainers_per_node;
   if (options.job.device == "cpu" && trainers < options.job.micro_batches)
     known.idle_micro_batches = options.job.micro_batches - trainers;
+  if (options.job.device == "cuda" && known.job && !known.job->asks_for_gpus)
+    known.gpus_not_asked_for = job.environment.gpus;
   known.parent = job.environment.batch_process;
   if (known.job && known.job->end) {
     const auto left =

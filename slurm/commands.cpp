@@ -35,16 +35,16 @@ std::optional<std::uint64_t> leading_number(const std::string& value) {
 }
 
 std::uint64_t gpus_in(const std::string& resources) {
+  std::uint64_t count = 0;  // of all types
   std::istringstream all(resources);
   for (std::string each; std::getline(all, each, ',');) {
-    if (each.starts_with("gres/gpu") || each.starts_with("gres:gpu"))
-      return leading_number(each.substr(each.find_last_of("=:") + 1)).value_or(0);
+    if (!each.starts_with("gres/gpu") && !each.starts_with("gres:gpu")) continue;
+    count += leading_number(each.substr(each.find_last_of("=:/") + 1)).value_or(1);
   }
-  return 0;
+  return count;
 }
 
-// The nodes of a line have the same: "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0
-// GRES=nvme:1(IDX:0),gpu:a100:2(IDX:0,3)".
+// "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=nvme:1(IDX:0),gpu:a100:2(IDX:0,3)": of each of these nodes.
 std::uint64_t parse_fewest_gpus(const std::string& text) {
   std::optional<std::uint64_t> fewest;
   std::istringstream in(text);
@@ -78,8 +78,9 @@ Result<JobFacts> parse_job(const std::string& text) {
     const std::size_t begin = line.find_first_not_of(' ');
     if (begin == std::string::npos) break;  // the next job of an array
     const std::string key = line.substr(begin, line.find('=') - begin);
-    for (const char* known : {"JobState", "Requeue", "StartTime", "NodeList", "BatchHost",
-                              "PreemptEligibleTime", "NumNodes", "Socks/Node", "Partition", "TresPerJob"}) {
+    for (const char* known :
+         {"JobState", "Requeue", "StartTime", "NodeList", "BatchHost", "PreemptEligibleTime", "NumNodes",
+          "Socks/Node", "Partition", "TresPerJob", "TresPerNode", "TresPerSocket", "TresPerTask"}) {
       if (key == known) words.merge(words_of(line));
     }
     if (key == "StdOut") output = line.substr(line.find('=') + 1);
@@ -93,6 +94,9 @@ Result<JobFacts> parse_job(const std::string& text) {
   facts.tasks = leading_number(words["NumTasks"]).value_or(0);
   facts.tasks_per_node = leading_number(words["NtasksPerN:B:S:C"]).value_or(0);
   facts.gpus = gpus_in(words["TresPerJob"]);
+  facts.gpus_per_node = gpus_in(words["TresPerNode"]);
+  facts.asks_for_gpus = facts.gpus + facts.gpus_per_node > 0 || gpus_in(words["TresPerSocket"]) > 0 ||
+                        gpus_in(words["TresPerTask"]) > 0;
   facts.state = words["JobState"];
   facts.reason = words["Reason"];
   facts.restarts = *restarts;

@@ -24,7 +24,8 @@ struct JobFacts {
   std::string array_job, array_task;            // empty if the job is not a task of a job array
   std::uint64_t tasks = 0, tasks_per_node = 0;  // tasks_per_node 0: not requested
   std::string state, reason;                    // RUNNING, COMPLETING, ...; None, TimeLimit, ...
-  std::uint64_t gpus = 0;                       // asked for by --gpus, for all nodes together
+  std::uint64_t gpus = 0, gpus_per_node = 0;    // asked for: for all nodes together (--gpus), for each node
+  bool asks_for_gpus = false;                   // in any way
   std::uint64_t restarts = 0;                   // counts a requeue as soon as Slurm has accepted it
   bool may_requeue = true;                      // false: --no-requeue, or forbidden by the site
   // When Slurm preempted the job, which may then run for its partition's GraceTime; nullopt: it did not.

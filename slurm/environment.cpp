@@ -115,6 +115,10 @@ void correct(Environment& environment, const JobFacts& facts) {
   environment.array_job = facts.array_job;
   environment.array_task = facts.array_task;
   environment.gpus_of_all = facts.gpus;
+  // With --exclusive, the batch script has all GPUs of its node, and a step those that the job asked for.
+  const std::uint64_t of_one = environment.cpus.size() > 1 ? 0 : facts.gpus;
+  for (const std::uint64_t asked : {facts.gpus_per_node, of_one, environment.gpus_to_ask_for(0)})
+    if (asked > 0) environment.gpus = std::min(environment.gpus, asked);
   // If the controller reports more restarts, the job was requeued while this attempt started.
   environment.restarts = std::min(environment.restarts, facts.restarts);
   const bool asked = facts.tasks_per_node > 0

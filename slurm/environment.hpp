@@ -22,7 +22,7 @@ struct Environment {
   std::uint64_t restarts = 0;         // how often the job was requeued before this attempt
   std::vector<std::uint64_t> cpus;    // the job's CPUs on each of its nodes
   std::uint64_t tasks_per_node = 0;   // as requested; 0: not requested
-  std::uint64_t gpus = 0;             // the job's GPUs on this node, which other nodes have, too
+  std::uint64_t gpus = 0;             // for a step on this node, and on each other one
   std::uint64_t gpus_of_all = 0;      // as requested for all nodes together (--gpus); 0: not requested
   std::uint64_t gpus_per_task = 0;    // as requested; 0: not requested
   std::vector<std::uint64_t> tasks;   // Slurm's tasks on each node

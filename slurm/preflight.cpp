@@ -136,6 +136,11 @@ std::vector<std::string> preflight(const Preflight& known) {
   check_exit_codes(known, lines);
   check_parent(known, lines);
   check_script(known, lines);
+  if (known.gpus_not_asked_for > 0)
+    lines.push_back(
+        str("the job did not ask for GPUs. With --exclusive, Slurm gives them to the batch script, "
+            "and may give none to the workers: add --gpus-per-node=",
+            known.gpus_not_asked_for));
   if (!known.tasks.empty()) {
     const auto [least, most] = std::ranges::minmax(known.tasks);
     if (least != most)

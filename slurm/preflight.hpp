@@ -39,6 +39,8 @@ struct Preflight {
   std::uint64_t trainers_per_node = 1, threads = 1;
   // How many more trainers could work on CPUs; 0 on GPUs.
   std::uint64_t idle_micro_batches = 0;
+  // The GPUs that the batch script has although the job asked for none; 0 if the run trains on CPUs.
+  std::uint64_t gpus_not_asked_for = 0;
   std::uint64_t lead_seconds = 0;  // time that a stop needs
   std::string parent;  // name of the process that gets the batch script's signals; empty: rekindle itself
 };

@@ -134,6 +134,27 @@ TEST(SlurmEnvironment, WhatAnotherJobLeftThereIsCorrected) {
   EXPECT_EQ(own.tasks_per_node, 2U);
 }
 
+// The batch script of such a job has all GPUs of its node, here four.
+TEST(SlurmEnvironment, ExclusiveJob_HasTheGpusThatItAskedFor) {
+  const auto gpus = [](std::vector<std::uint64_t> cpus, const JobFacts& asked, std::uint64_t per_task = 0) {
+    Environment environment;
+    environment.cpus = std::move(cpus);
+    environment.tasks = std::vector<std::uint64_t>(environment.cpus.size(), 2);
+    environment.gpus = 4;
+    environment.gpus_per_task = per_task;
+    correct(environment, asked);
+    return environment.gpus;
+  };
+  JobFacts per_node, of_all;
+  per_node.gpus_per_node = 2;
+  of_all.gpus = 3;
+  EXPECT_EQ(gpus({8, 8}, per_node), 2U);
+  EXPECT_EQ(gpus({8}, of_all), 3U);
+  EXPECT_EQ(gpus({8, 8}, of_all), 4U) << "each step asks for them";
+  EXPECT_EQ(gpus({8, 8}, {}, 1), 2U);
+  EXPECT_EQ(gpus({8, 8}, {}), 4U);
+}
+
 // ---- the output of scontrol ----
 
 constexpr const char* kJob =
@@ -171,9 +192,16 @@ TEST(SlurmCommands, PreemptionIsReadWithItsTime) {
 }
 
 TEST(SlurmCommands, GpusOfAJob_InEachVersionsWords) {
-  for (const char* words : {"gres:gpu:4", "gres:gpu:a100:4", "gres/gpu:4", "gres/nvme:1,gres/gpu:a100:4"})
+  for (const char* words : {"gres:gpu:4", "gres:gpu:a100:4", "gres/gpu:4", "gres/nvme:1,gres/gpu:a100:4",
+                            "gres/gpu:a100:3,gres/gpu:v100"}) {
     EXPECT_EQ(parse_job(str(kJob, "   TresPerJob=", words, "\n"))->gpus, 4U) << words;
-  EXPECT_EQ(parse_job(kJob)->gpus, 0U);
+    EXPECT_EQ(parse_job(str(kJob, "   TresPerNode=", words, "\n"))->gpus_per_node, 4U) << words;
+  }
+  for (const char* key : {"TresPerJob", "TresPerNode", "TresPerSocket", "TresPerTask"})
+    EXPECT_TRUE(parse_job(str(kJob, "   ", key, "=gres:gpu:1\n"))->asks_for_gpus) << key;
+  const auto none = parse_job(str(kJob, "   TresPerNode=gres:nvme:1\n"));
+  EXPECT_EQ(none->gpus + none->gpus_per_node, 0U);
+  EXPECT_FALSE(none->asks_for_gpus);
 }
 
 TEST(SlurmCommands, FewestGpusOfANode) {

@@ -70,6 +70,10 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   known.idle_micro_batches = 12;
   EXPECT_THAT(lines_of(known), HasSubstr("a node has 64 CPUs, and the run uses 1 of them"));
   known = sound();
+  known.gpus_not_asked_for = 4;
+  EXPECT_THAT(lines_of(known), HasSubstr("the job did not ask for GPUs"));
+  EXPECT_THAT(lines_of(known), HasSubstr("add --gpus-per-node=4"));
+  known = sound();
   known.tasks = {40, 20, 4};
   known.trainers_per_node = 4;
   EXPECT_THAT(lines_of(known), HasSubstr("Slurm gave the nodes 4 to 40 tasks, and each node gets 4 of them"));
