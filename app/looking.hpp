@@ -21,6 +21,8 @@ inline constexpr std::chrono::milliseconds kLook{500};
 
 // What to do about a run that was killed.
 inline constexpr const char* kGoOn = "the command that began it goes on from the newest checkpoint";
+// About a job that is not in Slurm's queue any more.
+inline constexpr const char* kSubmitAgain = "submit it again to go on";
 
 using LookClock = std::chrono::steady_clock;
 

@@ -162,10 +162,9 @@ Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
       if (!options.step) return {};
       return fail(str("the run ended with step ", run.step, ", before step ", *options.step));
     }
-    const bool not_requeued = outcome == view::Outcome::kFailed && run.state == "saved";
-    if (saved.holds(outcome == view::Outcome::kSaved) || not_requeued)
+    if (saved.holds(outcome == view::Outcome::kSaved) || outcome == view::Outcome::kGaveUp)
       return fail(ExitCode::kSaved, str("the run has saved its state at step ", run.step, ", and has ended"),
-                  not_requeued ? "submit it again to go on" : "run the same command again to go on");
+                  run.holder->slurm_job.empty() ? "run the same command again to go on" : kSubmitAgain);
     if (outcome == view::Outcome::kFailed)
       return fail(str("the run has failed at step ", run.step),
                   str("see rekindle status ", run_dir.string()));

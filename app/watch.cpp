@@ -118,6 +118,8 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
     if (last || (fresh && outcome == view::Outcome::kFinished)) return {};
     if (fresh && outcome == view::Outcome::kFailed)
       return fail("the run has failed", str("see rekindle status ", run_dir.string()));
+    if (fresh && outcome == view::Outcome::kGaveUp)
+      return fail(ExitCode::kSaved, "the run has saved its state, and is not queued again", kSubmitAgain);
     if (fresh && lost.holds(outcome == view::Outcome::kLost))
       return fail("the run ended without a report: was it killed?", kGoOn);
     if (of_a_run)

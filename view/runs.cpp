@@ -32,15 +32,19 @@ bool is_submitted(const run::Layout& layout) {
   return text && text->starts_with("#!/bin/bash\n# Written by rekindle submit.");
 }
 
-// Whether the newest attempt ended, and Slurm has the job in its queue again.
-bool is_queued_again(const run::Layout& layout) {
-  bool queued = false;
+// How the newest attempt of a job has ended. kRefused: it was to be queued again, and is not.
+enum class JobEnd { kNotYet, kQueued, kRefused, kLeft };
+
+JobEnd end_of_job(const run::Layout& layout) {
+  JobEnd end = JobEnd::kNotYet;  // the batch script has not said yet
   run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
-    if (line.value("event", "") == "slurm-begin") queued = false;
-    if (line.value("event", "") == "slurm-end")
-      queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
+    if (line.value("event", "") == "slurm-begin") end = JobEnd::kNotYet;
+    if (line.value("event", "") != "slurm-end") return;
+    const bool queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
+    const JobEnd otherwise = line.contains("requeued") ? JobEnd::kRefused : JobEnd::kLeft;
+    end = queued ? JobEnd::kQueued : otherwise;
   });
-  return queued;
+  return end;
 }
 
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
@@ -65,7 +69,8 @@ std::string shown_state(const run::Layout& layout, const std::string& state,
                         const std::optional<run::Holder>& holder) {
   if (state == "new" && !holder && is_submitted(layout)) return kPending;
   const bool ended = state == "saved" || state == "failed";
-  return ended && holder && !holder->slurm_job.empty() && is_queued_again(layout) ? kPending : state;
+  const bool of_a_job = holder && !holder->slurm_job.empty();
+  return ended && of_a_job && end_of_job(layout) == JobEnd::kQueued ? kPending : state;
 }
 
 RunSummary summarize(const std::filesystem::path& directory) {
@@ -102,15 +107,16 @@ Outcome outcome_of(const RunSummary& summary) {
   if (summary.state == "finished") return Outcome::kFinished;
   if (abandoned && (summary.state == kWithoutReport || summary.state == "new")) return Outcome::kLost;
   if (summary.state != "failed" && summary.state != "saved") return Outcome::kGoesOn;
-  if (last.slurm_job.empty()) return summary.state == "failed" ? Outcome::kFailed : Outcome::kSaved;
-  Outcome outcome = Outcome::kGoesOn;  // the batch script has not said yet
-  run::each_line(run::Layout(summary.directory, Trust::kForeign).attempts(), [&](const nlohmann::json& line) {
-    if (line.value("event", "") == "slurm-begin") outcome = Outcome::kGoesOn;
-    if (line.value("event", "") != "slurm-end") return;
-    const bool left = line.contains("requeued") ? !line.value("requeued", false) : summary.state == "failed";
-    outcome = left ? Outcome::kFailed : Outcome::kGoesOn;
-  });
-  return outcome;
+  const Outcome ended_so = summary.state == "failed" ? Outcome::kFailed : Outcome::kSaved;
+  if (last.slurm_job.empty()) return ended_so;
+  switch (end_of_job(run::Layout(summary.directory, Trust::kForeign))) {
+    case JobEnd::kLeft:
+      return ended_so;
+    case JobEnd::kRefused:
+      return ended_so == Outcome::kSaved ? Outcome::kGaveUp : ended_so;
+    default:
+      return Outcome::kGoesOn;
+  }
 }
 
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth) {

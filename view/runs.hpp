@@ -45,13 +45,14 @@ enum class Outcome {
   kGoesOn,
   kFinished,
   kFailed,
-  kSaved,  // outside of Slurm, where nobody but a person starts it again
-  kLost    // without a report: all its processes were killed, say, or their machine failed
+  kSaved,   // nobody but a person starts it again
+  kGaveUp,  // saved; its job was to be queued again, and is not
+  kLost     // without a report: all its processes were killed, say, or their machine failed
 };
 // No helper takes over a run that has been silent for so long: the workers of a helper have left.
 inline constexpr std::chrono::minutes kNoHelperAfter{4};
-// Whether it has ended for good. A run that has saved its state or failed in a job that Slurm queues again
-// goes on. So does one that may have been killed on another host, which nobody can prove from here.
+// Whether it has ended for good. A run that has saved its state or failed in a job that is queued again goes
+// on. So does one that may have been killed on another host, which nobody can prove from here.
 Outcome outcome_of(const RunSummary& summary);
 
 // The run directories below a folder, itself included, by name; also those that are submitted only. Folders

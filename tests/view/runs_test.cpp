@@ -178,7 +178,7 @@ TEST_F(Runs, WhoseSupervisorDiedAndNoHelperCame_HaveFailed) {
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kFailed);
 }
 
-TEST_F(Runs, OfAJob_HaveFailedWhenItIsNotQueuedAgain) {
+TEST_F(Runs, OfAJob_HaveEndedWhenItIsNotQueuedAgain) {
   std::ofstream(path_ / "run.toml") << "";
   fs::create_directories(layout_.terms().path());
   std::ofstream((layout_.terms() / "0001").path())
@@ -195,8 +195,15 @@ TEST_F(Runs, OfAJob_HaveFailedWhenItIsNotQueuedAgain) {
   EXPECT_EQ(outcome("failed", {{"event", "end"}}), Outcome::kGoesOn) << "the batch script has not said yet";
   EXPECT_EQ(outcome("failed", {{"event", "slurm-end"}, {"requeued", true}}), Outcome::kGoesOn);
   EXPECT_EQ(outcome("failed", {{"event", "slurm-end"}}), Outcome::kFailed);
-  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"requeued", false}}), Outcome::kFailed);
-  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}}), Outcome::kGoesOn) << "stopped by a person";
+  EXPECT_EQ(outcome("failed", {{"event", "slurm-end"}, {"requeued", false}}), Outcome::kFailed);
+  EXPECT_EQ(outcome("saved", {{"event", "end"}}), Outcome::kGoesOn) << "the batch script has not said yet";
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"requeued", true}}), Outcome::kGoesOn);
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"cause", "requeued by Slurm or an operator"}}),
+            Outcome::kGoesOn);
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"requeued", false}}), Outcome::kGaveUp);
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"cause", "rekindle stop"}}), Outcome::kSaved);
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"cause", "time limit"}}), Outcome::kSaved)
+      << "--on-limit exit";
 }
 
 TEST_F(Runs, RunningOnAHostThatWasBootedSince_HasEnded) {
