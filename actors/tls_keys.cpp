@@ -68,7 +68,8 @@ Result<std::string> new_pair() {
 Status renew_keys(const run::Layout& layout) {
   REKINDLE_CHECK(make_directories(layout.keys()));
   REKINDLE_TRY(const std::string pair, new_pair());
-  return replace_file(layout.key_pair(), pair);
+  constexpr unsigned kOwnersOnly = 0600;
+  return replace_file(layout.key_pair(), pair, kOwnersOnly);
 }
 
 Status ensure_keys(const run::Layout& layout) {

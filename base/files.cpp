@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,10 +21,13 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// Writes a complete durable file under a temporary name; the caller renames or links it.
-Status write_new(const Spot& spot, const FilePath& path, std::string_view text, unsigned mode, bool durably) {
+// Writes a complete durable file under a temporary name; the caller renames or links it. `kept`: its mode in
+// the end, where the storage has modes.
+Status write_new(const Spot& spot, const FilePath& path, std::string_view text, unsigned mode, bool durably,
+                 std::optional<mode_t> kept = {}) {
   REKINDLE_TRY(Fd fd, open_at(spot, path, O_WRONLY | O_CREAT | O_EXCL, mode));
   Status status = write_all(fd.get(), path, 0, bytes_of(text));
+  if (kept && *kept != mode) std::ignore = ::fchmod(fd.get(), *kept);
   if (status && durably) status = sync_file(fd.get(), path);
   if (status) status = fd.close(path);
   if (!status) ::unlinkat(spot.at(), spot.name.c_str(), 0);
@@ -47,11 +51,26 @@ Status rename_at(const Spot& from, int folder, const std::string& to, const File
   return done_twice ? Status() : forward_error(errno_error("cannot rename to", path));
 }
 
+// The mode of this user's file, without what lets others change it. With an access control list, the bits of
+// the group are those of the list, which the new file will not have.
+std::optional<mode_t> mode_of(const Spot& folder, const std::string& name) {
+  constexpr mode_t kKept = 0755;
+  struct stat info {};
+  const bool there = ::fstatat(folder.at(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!there || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) return std::nullopt;
+  const std::string place = folder.folder ? str("/proc/self/fd/", folder.at(), "/", name) : name;
+  if ((info.st_mode & S_IRWXG) != 0 && ::lgetxattr(place.c_str(), "system.posix_acl_access", nullptr, 0) > 0)
+    return std::nullopt;
+  return info.st_mode & kKept;
+}
+
 Status replace(const FilePath& path, std::string_view text, unsigned mode, bool durably) {
+  constexpr unsigned kOwnersOnly = 0600;  // until it has the mode of the file before it
   const FilePath temporary = temporary_beside(path);
   REKINDLE_TRY(const Spot from, find(temporary));
   const std::string to = name_beside(from, path);
-  REKINDLE_CHECK(write_new(from, temporary, text, mode, durably));
+  const auto kept = mode == 0 ? mode_of(from, to) : std::nullopt;
+  REKINDLE_CHECK(write_new(from, temporary, text, kept ? kOwnersOnly : mode, durably, kept));
   Status status = rename_at(from, from.at(), to, path);
   if (status && durably) status = sync_folder_of(from, path);
   if (!status) ::unlinkat(from.at(), from.name.c_str(), 0);

@@ -62,7 +62,7 @@ Status write_all(int fd, const FilePath& path, std::size_t offset, std::span<con
 Status sync_file(int fd, const FilePath& path);
 Status sync_directory(const FilePath& directory);
 // Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder. `mode` as
-// in open_file().
+// in open_file(); 0: that of this user's file that is replaced, so that a file that is shared stays so.
 Status replace_file(const FilePath& path, std::string_view text, unsigned mode = 0);
 // The same without fsync: after a crash the file may have the old text, the new text or no text.
 Status replace_file_quickly(const FilePath& path, std::string_view text);

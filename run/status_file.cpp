@@ -36,9 +36,13 @@ constexpr JsonField kTrainerFields[] = {{"trainer", JsonType::kText},
 Result<nlohmann::json> read_status(const Layout& layout) {
   const std::string path = layout.status().string();
   const auto text = read_text(layout.status(), JsonLimits{}.bytes);
-  const bool none = text ? text->empty() : text.error().code != ExitCode::kConfig;
-  if (none)
-    return nlohmann::json::object();  // the file is written without fsync, so a crash may leave it empty
+  if (!text && text.error().code != ExitCode::kConfig) {
+    REKINDLE_TRY(const auto there, look_at(layout.status()));
+    if (there) return forward_error(text.error());
+    return nlohmann::json::object();
+  }
+  // The file is written without fsync, so a crash may leave it empty.
+  if (text && text->empty()) return nlohmann::json::object();
   const auto wrong = [](const Error& error) {
     return fail(ExitCode::kConfig, error.what, "remove the file; the run writes a new one");
   };

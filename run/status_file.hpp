@@ -8,8 +8,8 @@
 
 namespace rekindle::run {
 
-// Empty if there is no file. Each field that a coordinator writes has the right type; otherwise the error is
-// ExitCode::kConfig.
+// Empty if there is no file; an error if it cannot be read. Each field that a coordinator writes has the
+// right type; otherwise the error is ExitCode::kConfig.
 Result<nlohmann::json> read_status(const Layout& layout);
 
 }  // namespace rekindle::run

@@ -69,6 +69,13 @@ TEST_F(TlsKeys, AFileLargerThanAnyPair_IsNotReadAndIsReplacedByACoordinatorThatG
   EXPECT_TRUE(load_keys(layout_));
 }
 
+TEST_F(TlsKeys, ANewPair_IsItsOwnersAlone) {
+  ASSERT_TRUE(renew_keys(layout_));
+  fs::permissions(layout_.key_pair().path(), fs::perms(0644));
+  ASSERT_TRUE(renew_keys(layout_));
+  EXPECT_EQ(fs::status(layout_.key_pair().path()).permissions(), fs::perms(0600));
+}
+
 TEST_F(TlsKeys, TheKeyOfAnotherCertificate_IsNoPair) {
   const std::string before = pair();
   ASSERT_TRUE(renew_keys(layout_));

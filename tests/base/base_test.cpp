@@ -74,6 +74,36 @@ TEST(Files, ReplaceIsAllOrNothing) {
   EXPECT_FALSE(replace_file(scratch.path / "missing" / "b", "x"));
 }
 
+TEST(Files, AReplacedFile_StaysShared) {
+  const Scratch scratch;
+  const auto mode_after = [&](mode_t before, unsigned asked = 0) {
+    const FilePath file = FilePath::below(scratch.path, Trust::kOwn, "status.json");
+    EXPECT_TRUE(replace_file_quickly(file, "one"));
+    EXPECT_EQ(::chmod(file.path().c_str(), before), 0);
+    EXPECT_TRUE(replace_file(file, "two", asked));
+    EXPECT_TRUE(replace_file(file, "three", asked));
+    const mode_t mode = look_at(file).value()->st_mode & 0777;
+    EXPECT_TRUE(remove_file(file));
+    return mode;
+  };
+  EXPECT_EQ(mode_after(0600), 0600U);
+  EXPECT_EQ(mode_after(0640), 0640U);
+  EXPECT_EQ(mode_after(0644), 0644U);
+  EXPECT_EQ(mode_after(0666), 0644U) << "a run refuses what others can change";
+  EXPECT_EQ(mode_after(0400), 0400U);
+  EXPECT_EQ(mode_after(0644, 0600), 0600U) << "a secret";
+}
+
+TEST(Files, AFileInPlaceOfALink_HasTheModeOfANewOne) {
+  const Scratch scratch;
+  ASSERT_TRUE(replace_file(scratch.path / "target", "one", 0600));
+  fs::create_symlink(scratch.path / "target", scratch.path / "link");
+  ASSERT_TRUE(replace_file(scratch.path / "link", "two"));
+  const mode_t mask = ::umask(022);
+  ::umask(mask);
+  EXPECT_EQ(look_at(scratch.path / "link").value()->st_mode & 0777, 0644 & ~mask);
+}
+
 TEST(Files, ExclusiveCreationHasOneWinner) {
   Scratch scratch;
   EXPECT_TRUE(*create_exclusively(scratch.path / "0001", "first"));

@@ -1,4 +1,5 @@
 // Files of a run directory that are well-formed but wrong, or longer than in any run.
+#include <sys/stat.h>
 #include <fstream>
 
 #include "../read_lines.hpp"
@@ -31,7 +32,7 @@ TEST_F(WrongFiles, AClaimWithAWrongField_NamesFileAndField) {
                                     {R"({"start_ticks":1.5})", "start_ticks"},
                                     {R"({"slurm_restarts":"2"})", "slurm_restarts"},
                                     {R"({"supervisor_pid":[]})", "supervisor_pid"}})
-    EXPECT_TRUE(claim_refusal(text).starts_with(file + ": field '" + field + "' is not a ")) << text;
+    EXPECT_TRUE(claim_refusal(text).starts_with(str(file, ": field '", field, "' is not a "))) << text;
   EXPECT_NE(claim_refusal(std::string(300000, '[')).find(file), std::string::npos);
   EXPECT_NE(claim_refusal(R"({"a":)" + std::string(30000, '[')).find("nested deeper"), std::string::npos);
   EXPECT_NE(claim_refusal("").find("is not a JSON object: remove it if no run uses"), std::string::npos);
@@ -88,6 +89,15 @@ TEST_F(WrongFiles, AStatusWithAWrongField_NamesFileAndField) {
   EXPECT_NE(read_status(layout_).error().what.find("more than 16.8 MB"), std::string::npos);
   fs::remove(layout_.status().path());
   EXPECT_TRUE(read_status(layout_).value().empty());
+}
+
+// As a file of another user, which root could read.
+TEST_F(WrongFiles, AStatusThatCannotBeOpened_IsNotNone) {
+  ASSERT_EQ(::mknod(layout_.status().path().c_str(), S_IFSOCK | 0600, 0), 0);
+  const auto status = read_status(layout_);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().line().find("cannot open " + layout_.status().string()), std::string::npos)
+      << status.error().line();
 }
 
 TEST_F(WrongFiles, LinesOfRecordsWithWrongFields_AreLeftOut) {
