@@ -56,7 +56,7 @@ std::string gpu_text(const nlohmann::json& trainer) {
 }
 
 Result<nlohmann::json> status_of(const run::Layout& layout) {
-  REKINDLE_CHECK(must_be_run(layout));
+  REKINDLE_CHECK(may_become_run(layout.root().path()));
   REKINDLE_CHECK(run::check_records(layout));
   REKINDLE_TRY(nlohmann::json status, run::read_status(layout));
   REKINDLE_TRY(const auto holder, run::newest_term(layout));
@@ -64,6 +64,7 @@ Result<nlohmann::json> status_of(const run::Layout& layout) {
   if (status["state"] == view::kStarting && status.contains("attempt"))
     status["end"] = "the figures below are of the coordinator before this one";
   const bool running = status["state"] == "running";
+  status["state"] = view::shown_state(layout, status["state"], holder);
   if (!running && status.contains("trainers"))
     for (auto& trainer : status["trainers"]) trainer["phase"] = "ended";
   std::uint64_t peak = 0;
@@ -161,7 +162,7 @@ Status watch_status(const fs::path& run_dir) {
   const run::Layout layout(run_dir, Trust::kForeign);
   if (!view::is_terminal(stdout))
     return fail(ExitCode::kUsage, "--watch is for a terminal", "use --json, or rekindle wait");
-  REKINDLE_CHECK(must_be_run(layout));
+  REKINDLE_CHECK(may_become_run(run_dir));
   for (Patience patience;;) {
     const auto begin = LookClock::now();
     const auto status = status_of(layout);

@@ -75,7 +75,8 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
 
 Status show_logs(const fs::path& run_dir, const LogsOptions& options) {
   const run::Layout layout(run_dir, Trust::kForeign);
-  REKINDLE_CHECK(must_be_run(layout));
+  // A run that could not begin may have left its logs alone.
+  if (!is_folder(layout.logs())) REKINDLE_CHECK(may_become_run(run_dir));
   view::RunLogs logs(layout);
   const bool colours = view::wants_colour(stdout);
   const bool filtered = options.level != "debug";  // then few of the last lines may be left
@@ -171,7 +172,7 @@ Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
     if (lost.holds(outcome == view::Outcome::kLost))
       return fail(str("the run ended without a report at step ", run.step, ": was it killed?"), kGoOn);
     if (options.timeout.count() > 0 && LookClock::now() - begin >= options.timeout)
-      return fail(str("after ", format_duration(options.timeout), " the run is ", printable(run.state),
+      return fail(str("after ", format_duration(options.timeout), " the run is ", printable(run.shown),
                       " at step ", run.step, " of ", run.steps));
     rest(looked);
   }

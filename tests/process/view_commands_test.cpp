@@ -220,6 +220,24 @@ TEST_F(ViewCommands, WaitBeforeTheRunHasBegun_WaitsForIt) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
+TEST_F(ViewCommands, OfARunThatWasSubmittedOnly) {
+  fs::create_directories(dir());
+  std::ofstream(dir() / "job.sh") << "#!/bin/bash\n# Written by rekindle submit.\n";
+  EXPECT_THAT(said({"status", dir()}), HasSubstr("\nstate    pending, attempt 0"));
+  EXPECT_EQ(nlohmann::json::parse(said({"status", dir(), "--json"}))["state"], "pending");
+  EXPECT_THAT(said({"list", scratch_.path()}), HasSubstr("\nrun  pending"));
+  EXPECT_THAT(said({"wait", dir(), "--timeout", "1s"}, 70),
+              HasSubstr("after 1s the run is pending at step 0"));
+  EXPECT_THAT(said({"logs", dir()}), IsEmpty());
+}
+
+TEST_F(ViewCommands, Logs_OfARunThatCouldNotBegin) {
+  fs::create_directories(dir() / "logs");
+  std::ofstream(dir() / "logs/coordinator.log") << "no such data\n";
+  EXPECT_THAT(said({"logs", dir()}), HasSubstr("no such data\n"));
+  EXPECT_THAT(said({"status", dir()}, 78), HasSubstr("neither a run directory"));
+}
+
 TEST_F(ViewCommands, WhereNoRunIs_OneLineThatSaysSo) {
   fs::create_directories(scratch_ / "something");  // where nothing is, "wait" gives a run time to begin
   for (const char* command : {"logs", "plot", "wait"})
