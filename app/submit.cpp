@@ -13,10 +13,13 @@
 #include "app/slurm_job.hpp"
 #include "app/submit_checks.hpp"
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
+#include "run/records.hpp"
+#include "run/terms.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/environment.hpp"
 #include "slurm/programs.hpp"
@@ -111,6 +114,15 @@ Result<int> try_submission(const LocalOptions& options, const std::string& text)
   return 0;
 }
 
+// A run that has ended goes on in this job. While it goes on, it writes into that file itself.
+void record_submission(const run::Layout& layout, const std::string& job) {
+  const auto holder = run::newest_term(layout);
+  if (!holder || !*holder || !run::provably_gone(**holder)) return;
+  const Status recorded =
+      run::record_attempt(layout, {{"event", run::kSubmitted}, {"job", job}, {"at", utc_now()}});
+  if (!recorded) warn(str("warning: the run is not shown as pending: ", recorded.error().line()));
+}
+
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_TRY(const OnLimit on_limit, check_slurm_options(submit.how));
   REKINDLE_CHECK(check_submit_words(options, submit));
@@ -144,15 +156,18 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   // and replace the file before sbatch reads it, so the text itself is submitted.
   const FilePath path =
       many ? FilePath(options.run_dir / "job.sh") : run::Layout(options.run_dir).job_script();
+  const bool first = !path_exists(path);
   REKINDLE_CHECK(replace_file(path, text, 0700));
   const auto submitted = many ? slurm::submit_text(text) : slurm::submit({path.string()});
   if (!submitted) {
     // sbatch's own words, when the controller is slow.
     const bool late = submitted.error().what.find("imed out") != std::string::npos ||
                       submitted.error().what.find("killed by signal") != std::string::npos;
+    if (first && !late) std::ignore = remove_file(path);  // or the run would be shown as pending
     return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what,
                 late ? slurm::kMayBeQueued : submitted.error().hint);
   }
+  if (!many) record_submission(run::Layout(options.run_dir), *submitted);
   const auto facts = slurm::show_job(*submitted);
   say(str("job ", *submitted, ": ", output_of(*submitted, script, facts)));
   if (const std::string line = facts ? warning_after(*submitted, *facts) : ""; !line.empty())

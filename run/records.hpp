@@ -72,6 +72,8 @@ std::optional<nlohmann::json> last_evaluation(const Layout& layout);
 std::uint64_t next_attempt(const Layout& layout);
 // The number of the newest attempt; 1 if no attempt is recorded.
 std::uint64_t newest_attempt(const Layout& layout);
+// The event in attempts.jsonl of a job that is submitted for a run that has ended. Its attempt has not begun.
+inline constexpr const char* kSubmitted = "submitted";
 // Not retried: the caller handles an error.
 Status record_attempt(const Layout& layout, const nlohmann::json& line);
 

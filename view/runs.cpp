@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -47,6 +48,20 @@ JobEnd end_of_job(const run::Layout& layout) {
   return end;
 }
 
+// Whether a job was submitted after the run had ended, and no attempt has begun since. A job that begins at
+// once may say so before `rekindle submit` has written down that it is submitted.
+bool is_submitted_again(const run::Layout& layout) {
+  std::string submitted;
+  std::set<std::string> begun;
+  run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
+    const std::string event = line.value("event", ""), job = line.value("job", "");
+    if (event == "begin" || event == "slurm-begin") submitted.clear();
+    if (event == "slurm-begin") begun.insert(job.substr(0, job.find('_')));  // without a task of an array
+    if (event == run::kSubmitted && !begun.contains(job)) submitted = job;
+  });
+  return !submitted.empty();
+}
+
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
 bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
   if (!run::provably_gone(last) || !last.slurm_job.empty()) return false;
@@ -69,8 +84,10 @@ std::string shown_state(const run::Layout& layout, const std::string& state,
                         const std::optional<run::Holder>& holder) {
   if (state == "new" && !holder && is_submitted(layout)) return kPending;
   const bool ended = state == "saved" || state == "failed";
-  const bool of_a_job = holder && !holder->slurm_job.empty();
-  return ended && of_a_job && end_of_job(layout) == JobEnd::kQueued ? kPending : state;
+  if (!ended || !holder) return state;
+  const bool of_a_job = !holder->slurm_job.empty();
+  const bool queued = of_a_job && end_of_job(layout) == JobEnd::kQueued;
+  return queued || is_submitted_again(layout) ? kPending : state;
 }
 
 RunSummary summarize(const std::filesystem::path& directory) {
@@ -98,7 +115,7 @@ RunSummary summarize(const std::filesystem::path& directory) {
 }
 
 Outcome outcome_of(const RunSummary& summary) {
-  if (!summary.holder) return Outcome::kGoesOn;
+  if (!summary.holder || summary.shown == kPending) return Outcome::kGoesOn;
   // status.json says so before everything else of the attempt is written. Then the term ends.
   const run::Holder& last = *summary.holder;
   const bool abandoned = is_abandoned(summary, last);

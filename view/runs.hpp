@@ -19,7 +19,8 @@ namespace rekindle::view {
 inline constexpr const char* kStarting = "starting";
 // status.json still says "running", and no process of the run is there.
 inline constexpr const char* kWithoutReport = "ended without a report (killed?)";
-// Slurm has the run's job in its queue: it was submitted and has not begun, or it was queued again.
+// Slurm has the run's job in its queue: it was submitted and has not begun, or it was queued again. If the
+// job was cancelled there, nothing in the run directory says so.
 inline constexpr const char* kPending = "pending";
 
 // The state of a run with this status.json: "running", kStarting, "finished", "saved", "failed", or that it

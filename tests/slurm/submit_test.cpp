@@ -179,6 +179,13 @@ TEST_F(SlurmSubmit, DryRun_SaysWhenTheJobWouldStartAndLeavesNothing) {
   EXPECT_TRUE(has(refused.err, "sbatch would refuse the job: ")) << refused.err;
 }
 
+TEST_F(SlurmSubmit, JobThatSbatchRefuses_DoesNotPend) {
+  const Outcome refused = submit("refused", {"--partition=nothing"});
+  EXPECT_EQ(refused.exit_code, 78) << refused.out;
+  EXPECT_TRUE(has(refused.err, "sbatch refuses the job: ")) << refused.err;
+  EXPECT_FALSE(has(run({"list", scratch_.path().string()}).out, "refused"));
+}
+
 TEST_F(SlurmSubmit, RunThatAJobHolds_Warns) {
   const std::string arguments = "--dependency=afterany:";
   const Outcome first = submit("twice", {"--hold"});
@@ -209,7 +216,10 @@ TEST_F(SlurmSubmit, RunThatLivesOutsideOfSlurm_Warns) {
   EXPECT_TRUE(has(held.out, "has this run already")) << held.out;
   local.signal(SIGUSR1);
   EXPECT_EQ(local.wait().exit_code, 75);
+  const std::string list = scratch_.path().string();
+  EXPECT_FALSE(has(run({"list", list}).out, "local  pending"));
   EXPECT_FALSE(has(submit("local", {"--hold"}, as_it_is).out, "a live run on host "));
+  EXPECT_TRUE(has(run({"list", list}).out, "local  pending")) << run({"list", list}).out;
   cluster_->command({"scancel", "--me"});
 }
 

@@ -103,6 +103,31 @@ TEST_F(Runs, WhoseJobIsQueuedAgain_Pend) {
   EXPECT_EQ(shown("saved"), "saved") << "a run without Slurm";
 }
 
+TEST_F(Runs, WhichWereSubmittedAgain_PendUntilAnAttemptBegins) {
+  std::ofstream(path_ / "run.toml") << "";
+  ASSERT_TRUE(claim());
+  ASSERT_TRUE(run::end_term(layout_, 1));
+  write_status(path_, {{"state", "saved"}, {"attempt", 1}, {"term", 1}});
+  const auto shown_after = [&](const nlohmann::json& line) {
+    std::ofstream(layout_.attempts().path(), std::ios::app) << line << "\n";
+    return summarize(path_).shown;
+  };
+  EXPECT_EQ(shown_after({{"event", "begin"}}), "saved");
+  EXPECT_EQ(shown_after({{"event", "submitted"}, {"job", "7"}}), "pending");
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn);
+  write_status(path_, {{"state", "finished"}, {"attempt", 1}, {"term", 1}});
+  EXPECT_EQ(summarize(path_).shown, "finished");
+  write_status(path_, {{"state", "failed"}, {"attempt", 1}, {"term", 1}});
+  EXPECT_EQ(summarize(path_).shown, "pending");
+  EXPECT_EQ(shown_after({{"event", "slurm-begin"}, {"job", "7"}}), "failed");
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kFailed);
+  EXPECT_EQ(shown_after({{"event", "submitted"}, {"job", "7"}}), "failed") << "it has begun already";
+  EXPECT_EQ(shown_after({{"event", "slurm-begin"}, {"job", "8_1"}}), "failed");
+  EXPECT_EQ(shown_after({{"event", "submitted"}, {"job", "8"}}), "failed");
+  EXPECT_EQ(shown_after({{"event", "submitted"}, {"job", "9"}}), "pending");
+  EXPECT_EQ(shown_after({{"event", "begin"}}), "failed") << "it was started without Slurm meanwhile";
+}
+
 TEST_F(Runs, AreNotLookedForInData) {
   fs::create_directories(path_ / "images/zebra");
   for (int i = 0; i < 200; ++i) std::ofstream(path_ / "images" / ("n" + std::to_string(i) + ".jpg")) << "";
