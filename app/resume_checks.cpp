@@ -117,6 +117,37 @@ Result<std::uint64_t> step_reached(const run::Layout& layout) {
   return 0;
 }
 
+// Whether somebody has moved the checkpoints after `step` away, and the file `newest` with them. Otherwise
+// they are damaged, or storage does not show them yet.
+Result<bool> has_gone_back(const run::Layout& layout, std::uint64_t step) {
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  REKINDLE_TRY(const bool set_aside, checkpoint::has_set_aside(layout.root(), step));
+  const auto noted = checkpoint::noted_newest(layout.newest_checkpoint());
+  const bool later = (!committed.empty() && committed.front().step > step) || (noted && noted->step > step);
+  return !later && !set_aside;
+}
+
+// Steps before the last --change-lr are made again with the rates of their time. But who goes back and gives
+// the new rate again wants it from there on.
+Status take_rates_of(const Job& before, LocalOptions& options, const run::Layout& layout,
+                     std::uint64_t step) {
+  Job& job = options.job;
+  bool anew = !same_rates(job, rates_of(before));
+  if (!anew && options.change_lr && step < before.rates_since) {
+    REKINDLE_TRY(anew, has_gone_back(layout, step));
+    const std::string given = str("--lr ", job.lr, " of --change-lr holds from step ");
+    if (anew)
+      warn(str(given, step, " on, and no longer from step ", before.rates_since));
+    else
+      warn(str("warning: ", given, before.rates_since, " on: steps ", step + 1, " to ", before.rates_since,
+               " are made again with the rate that they had"));
+  }
+  job.rates_since = anew ? step : before.rates_since;
+  job.earlier_rates =
+      anew ? protocol::rates_until(protocol::identity_of(before), step) : before.earlier_rates;
+  return {};
+}
+
 }  // namespace
 
 Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::Layout& layout) {
@@ -139,13 +170,7 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   options.job.task.skip_corrupt =
       options.job.task.skip_corrupt || before.task.skip_corrupt;  // a resume need not repeat it
   keep_changed_rates(before, options);
-  if (same_rates(options.job, rates_of(before))) {
-    options.job.rates_since = before.rates_since;
-    options.job.earlier_rates = before.earlier_rates;
-  } else {
-    options.job.rates_since = step;
-    options.job.earlier_rates = protocol::rates_until(protocol::identity_of(before), step);
-  }
+  REKINDLE_CHECK(take_rates_of(before, options, layout, step));
   REKINDLE_CHECK(check_same_options(before, options, layout));
   if (step > options.job.steps) {
     return fail(ExitCode::kConfig,

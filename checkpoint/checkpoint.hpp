@@ -129,6 +129,8 @@ Status check_files(const FilePath& checkpoint_dir, const Manifest& manifest);
 Status verify(const FilePath& checkpoint_dir, const Manifest& manifest);
 // Whether a run has checkpoints, including checkpoints that were set aside.
 Result<bool> has_saved(const FilePath& run_dir);
+// Whether a checkpoint of a step after this one was set aside.
+Result<bool> has_set_aside(const FilePath& run_dir, std::uint64_t after);
 // Renames the directory of a damaged checkpoint to NAME.damaged, or to NAME.damaged.2 and so on if that name
 // is in use.
 Status set_aside(const FilePath& run_dir, const CheckpointId& id);

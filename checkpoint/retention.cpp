@@ -55,6 +55,15 @@ Result<bool> has_saved(const FilePath& run_dir) {
   });
 }
 
+Result<bool> has_set_aside(const FilePath& run_dir, std::uint64_t after) {
+  REKINDLE_TRY(const auto names, names_in(checkpoints_of(run_dir)));
+  return std::ranges::any_of(names, [after](const std::string& name) {
+    const std::size_t end = name.find(kDamagedSuffix);
+    const auto id = CheckpointId::parse(name.substr(0, end));
+    return end != std::string::npos && id && id->step > after;
+  });
+}
+
 Status set_aside(const FilePath& run_dir, const CheckpointId& id) {
   constexpr int kMostOfOneName = 9;  // the same checkpoint may be written and damaged again
   const FilePath directory = directory_of(run_dir, id);

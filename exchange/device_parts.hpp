@@ -30,7 +30,7 @@ struct DeviceParts {
   std::vector<RetiredLink> retired = {};
 
   Result<std::span<float>> slot(int i);
-  // Waits for `limits.end` at most, once for each, and no longer than `aborted()` says false.
+  // Waits for `limits.end` at most, once for each, and only until `aborted()` says so.
   void free_retired(const std::function<bool()>& aborted);
 };
 

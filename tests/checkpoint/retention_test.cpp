@@ -138,7 +138,10 @@ TEST_F(Retention, HasSaved_CountsWhatWasSetAside) {
   EXPECT_FALSE(*has_saved(run_dir));
   committed({10, 1, 1});
   EXPECT_TRUE(*has_saved(run_dir));
+  EXPECT_FALSE(*has_set_aside(run_dir, 9));
   ASSERT_TRUE(set_aside(run_dir, {10, 1, 1}));
+  EXPECT_TRUE(*has_set_aside(run_dir, 9));
+  EXPECT_FALSE(*has_set_aside(run_dir, 10));
   EXPECT_TRUE(*has_saved(run_dir));
 }
 

@@ -99,6 +99,26 @@ TEST_F(CommandLine, AfterChangeLr_TheFirstCommandGoesOnWithTheLastRate) {
   EXPECT_THAT(said(mnist_run(dir(), 1, 8) + Arguments{"--lr", "0.7"}, 78), HasSubstr("--change-lr"));
 }
 
+// A person goes back because the new rate came too late.
+TEST_F(CommandLine, ChangeLrAgain_AfterGoingBack_HoldsFromThere) {
+  const Arguments all = {"--keep", "100", "--checkpoint-every", "2"}, lower = {"--lr", "0.5", "--change-lr"};
+  for (const char* name : {"run", "told"}) said(mnist_run(scratch_ / name, 1, 2) + all);
+  said(mnist_run(scratch_ / "told", 1, 6) + all + lower);
+  said(mnist_run(dir(), 1, 4) + all);
+  said(mnist_run(dir(), 1, 6) + all + lower);
+  const auto move_away = [&](const std::string& step) {
+    for (const auto& entry : fs::directory_iterator(dir() / "checkpoints"))
+      if (entry.path().filename().string().starts_with("step-000000000" + step))
+        fs::rename(entry.path(), scratch_ / entry.path().filename());
+  };
+  for (const char* step : {"4", "6"}) move_away(step);
+  fs::remove(dir() / "newest");
+  const Outcome again = run(mnist_run(dir(), 1, 6) + all + lower);
+  EXPECT_THAT(again.err,
+              HasSubstr("--lr 0.5 of --change-lr holds from step 2 on, and no longer from step 4"));
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "told"));
+}
+
 TEST_F(CommandLine, Export_OverwritesOnlyWithForceAndSaysWhatItWrote) {
   said(mnist_run(dir(), 1, 2));
   const fs::path file = scratch_ / "weights.safetensors";
