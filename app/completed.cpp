@@ -6,11 +6,14 @@
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/script.hpp"
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
+#include "run/status_file.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::app {
 
@@ -68,6 +71,19 @@ std::string line_about(const checkpoint::Manifest& manifest) {
   return str("the run is complete: ", counted(manifest.id.step, "step"), ", digest ", manifest.digest);
 }
 
+// A run that was stopped at this step is complete because it is to have no more steps now, and no coordinator
+// begins that would say so. What cannot be written is no reason to fail.
+void show_as_finished(const run::Layout& layout, std::uint64_t steps, const std::string& line) {
+  auto status = run::read_status(layout);
+  const auto holder = run::newest_term(layout);
+  if (!status || !holder || !*holder || !run::provably_gone(**holder)) return;
+  if (status->value("state", "") == "finished" && status->value("steps", std::uint64_t{0}) == steps) return;
+  if (status->empty()) *status = {{"term", (*holder)->term}, {"attempt", run::newest_attempt(layout)}};
+  status->update(
+      {{"state", "finished"}, {"step", steps}, {"steps", steps}, {"end", line}, {"updated", utc_now()}});
+  std::ignore = replace_file_quickly(layout.status(), status->dump(2) + "\n");
+}
+
 }  // namespace
 
 std::string completed_line(const LocalOptions& options) {
@@ -87,6 +103,7 @@ std::optional<int> end_if_complete(const LocalOptions& options) {
     if (options.job.strict) return report(Error{ExitCode::kConfig, line, hint});
     line += str(", and nothing was trained now: ", hint);
   }
+  if (!options.dry_run) show_as_finished(layout, manifest->id.step, line_about(*manifest));
   say(line);
   return 0;
 }

@@ -135,6 +135,21 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
   EXPECT_THAT(said({"status", dir(), "--watch"}, 64), HasSubstr("--watch is for a terminal"));
 }
 
+// A run that was stopped at step 4 of 9, and is to have no more than 4 now.
+TEST_F(ViewCommands, OfARunThatIsCompleteWithFewerSteps) {
+  said(mnist_run(dir(), 1, 4));
+  nlohmann::json status = nlohmann::json::parse(std::ifstream(dir() / "status.json"));
+  status.update({{"state", "saved"}, {"steps", 9}});
+  std::ofstream(dir() / "status.json") << status;
+  const auto shown = [&] { return said({"list", scratch_.path()}); };
+  said(mnist_run(dir(), 1, 4) + Arguments{"--dry-run"});
+  EXPECT_THAT(shown(), HasSubstr("\nrun  saved  4/9"));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 4)), HasSubstr("the run is complete: 4 steps"));
+  EXPECT_THAT(shown(), HasSubstr("\nrun  finished  4/4"));
+  EXPECT_THAT(said({"status", dir()}), HasSubstr("\nend      the run is complete: 4 steps"));
+  said({"wait", dir()});
+}
+
 TEST_F(ViewCommands, Logs_HaveColoursOnATerminalUnlessAPersonWantsNone) {
   said(mnist_run(dir(), 1, 3));
   const std::string plain = "2001-01-01 00:00:01.000 info    worker: all is well",
