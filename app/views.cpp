@@ -115,6 +115,10 @@ Status list_runs(const fs::path& folder, bool json) {
     rows.push_back(cells_of(run, folder));
     all.push_back(json_of(run));
   }
+  if (all.empty()) {
+    const auto names = names_in(folder);
+    if (!names) return forward_error(names.error());
+  }
   if (json)
     print_json(all);
   else if (all.empty())
@@ -128,7 +132,7 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
   const run::Layout layout(run_dir, Trust::kForeign);
   REKINDLE_CHECK(must_be_run(layout));
   std::vector<std::string> names;
-  const std::vector<view::Point> points = view::read_curve(layout, options.metric, names);
+  REKINDLE_TRY(const std::vector<view::Point> points, view::read_curve(layout, options.metric, names));
   if (points.empty()) {
     if (names.empty())
       return fail(ExitCode::kConfig, str(run_dir.string(), " has no step on record"),

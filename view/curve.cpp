@@ -1,5 +1,7 @@
 #include "view/curve.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "run/records.hpp"
 
@@ -76,8 +79,12 @@ std::string short_number(double value) {
   return text.data();
 }
 
-std::vector<Point> read_curve(const run::Layout& layout, const std::string& name,
-                              std::vector<std::string>& names) {
+Result<std::vector<Point>> read_curve(const run::Layout& layout, const std::string& name,
+                                      std::vector<std::string>& names) {
+  REKINDLE_TRY(const auto there, look_at(layout.metrics()));
+  if (!there) return std::vector<Point>();
+  if (const auto file = open_file(layout.metrics(), O_RDONLY | O_NONBLOCK); !file)
+    return forward_error(file.error());
   std::map<std::uint64_t, double> values;
   std::set<std::string> seen;
   run::each_line(layout.metrics(), [&](const nlohmann::json& line) {

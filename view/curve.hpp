@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::view {
@@ -20,9 +21,10 @@ struct Point {
 // Four digits, for people: "0.2128", "1.5e+09".
 std::string short_number(double value);
 
-// The values of `name` in metrics.jsonl, by step; `names` gets every name of a number that is there.
-std::vector<Point> read_curve(const run::Layout& layout, const std::string& name,
-                              std::vector<std::string>& names);
+// The values of `name` in metrics.jsonl, by step; `names` gets every name of a number that is there. None if
+// there is no such file; an error if it cannot be opened.
+Result<std::vector<Point>> read_curve(const run::Layout& layout, const std::string& name,
+                                      std::vector<std::string>& names);
 
 struct CurveStyle {
   std::size_t columns = 80, rows = 20;  // of the whole picture

@@ -58,6 +58,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield value
 
 
+def _cannot_read(error: OSError) -> RekindleError:
+    return RekindleError(f"{error.filename} cannot be read", error.strerror)
+
+
 class Run:
     """A run directory, live or complete."""
 
@@ -98,17 +102,27 @@ class Run:
         return columns
 
     def checkpoints(self) -> list[Path]:
-        """The folders of the committed checkpoints, the oldest first. load() takes each of them."""
-        return sorted(
-            each
-            for each in (self.path / "checkpoints").glob("step-*")
-            if _CHECKPOINT.fullmatch(each.name) and not each.is_symlink() and (each / "manifest.json").is_file()
-        )
+        """The folders of the committed checkpoints, the oldest first. load() takes each of them.
+
+        Errors (RekindleError): one of them cannot be read.
+        """
+        folder = self.path / "checkpoints"
+        try:
+            named = [folder / name for name in os.listdir(folder) if _CHECKPOINT.fullmatch(name)]
+            return sorted(each for each in named if not each.is_symlink() and (each / "manifest.json").is_file())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _cannot_read(error) from None
 
 
 def open(run_dir: str | os.PathLike[str]) -> Run:  # noqa: A001
     """The run in a directory. Errors (RekindleError): there is none."""
-    if not (Path(run_dir) / "run.toml").is_file():
+    try:
+        there = (Path(run_dir) / "run.toml").is_file()
+    except OSError as error:
+        raise _cannot_read(error) from None
+    if not there:
         raise RekindleError(f"{run_dir} is not a run directory", "it has no run.toml")
     return Run(run_dir)
 

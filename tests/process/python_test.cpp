@@ -261,6 +261,11 @@ os.mkdir(run.path / "checkpoints/step-0000000003.t1.g1.damaged")
 with (run.path / "metrics.jsonl").open("a") as file:
     file.write('{"step": 2')  # torn
 print("listed", count > 0, len(run.checkpoints()) == count, len(run.metrics()["step"]))
+(run.path / "checkpoints").rename(run.path / "kept")
+print("none", run.checkpoints())
+(run.path / "checkpoints").touch()
+try: run.checkpoints()
+except rekindle.RekindleError as error: print("no folder", error.what.removeprefix(str(run.path)))
 def said(make):
     metrics = run.path / "metrics.jsonl"
     metrics.unlink()
@@ -276,18 +281,15 @@ def sparse(path):
     os.truncate(path, 60 << 30)
 print("sparse", said(sparse))
 )");
-  std::string text;
-  {
-    std::ifstream file(train);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
+  std::string text = read_text(train).value();
   std::ofstream(train) << text.replace(text.find("RUN"), 3, scratch_ / "run");
   const Outcome outcome = python({train});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "after run 20 True"), 1U) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "loaded True"), 1U) << outcome.out;
-  for (const char* line : {"listed True True 20\n", "pipe  is not a regular file\n",
-                           "link  cannot be opened\n", "sparse  has a line of more than 1048576 bytes\n"})
+  for (const char* line : {"listed True True 20\n", "none []\n", "no folder /checkpoints cannot be read\n",
+                           "pipe  is not a regular file\n", "link  cannot be opened\n",
+                           "sparse  has a line of more than 1048576 bytes\n"})
     EXPECT_EQ(times_in(outcome.out, line), 1U) << line << outcome.out << outcome.err;
 }
 

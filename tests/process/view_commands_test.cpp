@@ -1,6 +1,7 @@
 // The commands that show runs, on a run that goes on and on one that has ended.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -260,6 +261,19 @@ TEST_F(ViewCommands, WhereNoRunIs_OneLineThatSaysSo) {
   EXPECT_THAT(said({"list", scratch_.path()}), StartsWith("no runs below "));
   EXPECT_THAT(said({"list", scratch_ / "none"}, 78), HasSubstr("is no folder"));
   EXPECT_THAT(said({"wait", dir(), "--timeout", "10"}, 64), HasSubstr("--timeout '10' has no unit"));
+}
+
+TEST_F(ViewCommands, List_OfAFolderThatCannotBeRead) {
+  const fs::path theirs = scratch_ / "theirs";
+  fs::create_directory(theirs);
+  fs::permissions(theirs, fs::perms(0300));
+  // Root reads everything as long as it has these capabilities.
+  const Arguments without = {"/usr/bin/setpriv", "--bounding-set=-dac_override,-dac_read_search"};
+  const Outcome outcome =
+      Program((::geteuid() == 0 ? without : Arguments{}) + Arguments{rekindle(), "list", theirs}).wait();
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("theirs: Permission denied"));
+  fs::permissions(theirs, fs::perms(0700));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "view/curve.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <fstream>
@@ -30,9 +31,19 @@ TEST_F(Curve, ValuesAreReadByStep_AndWhatIsNoNumberIsLeftOut) {
                                           << "\n"
                                           << R"({"step":4,"lo)";
   std::vector<std::string> names;
-  EXPECT_EQ(read_curve(layout_, "loss", names), (std::vector<Point>{{1, 1.5}, {2, 0.5}}));
+  EXPECT_EQ(read_curve(layout_, "loss", names).value(), (std::vector<Point>{{1, 1.5}, {2, 0.5}}));
   EXPECT_THAT(names, ElementsAre("loss", "lr", "test_loss"));
-  EXPECT_EQ(read_curve(layout_, "test_loss", names), (std::vector<Point>{{3, 0.75}}));
+  EXPECT_EQ(read_curve(layout_, "test_loss", names).value(), (std::vector<Point>{{3, 0.75}}));
+}
+
+// As a file of another user, which root could read.
+TEST_F(Curve, OfMetricsThatCannotBeOpened_IsNoEmptyOne) {
+  std::vector<std::string> names;
+  EXPECT_EQ(read_curve(layout_, "loss", names).value(), std::vector<Point>());
+  ASSERT_EQ(::mknod(layout_.metrics().path().c_str(), S_IFSOCK | 0600, 0), 0);
+  const auto points = read_curve(layout_, "loss", names);
+  ASSERT_FALSE(points);
+  EXPECT_THAT(points.error().line(), HasSubstr("cannot open " + layout_.metrics().string()));
 }
 
 TEST_F(Curve, IsDrawnWithItsAxes) {
