@@ -122,7 +122,8 @@ Status list_runs(const fs::path& folder, bool json) {
   if (json)
     print_json(all);
   else if (all.empty())
-    std::cout << "no runs below " << printable(folder.string()) << "\n";
+    std::cout << "no runs below " << printable(folder.string()) << ": looked " << view::kFoldersDeep
+              << " folders deep\n";
   else
     print_table(rows);
   return {};

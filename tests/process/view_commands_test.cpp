@@ -258,7 +258,8 @@ TEST_F(ViewCommands, WhereNoRunIs_OneLineThatSaysSo) {
   fs::create_directories(scratch_ / "something");  // where nothing is, "wait" gives a run time to begin
   for (const char* command : {"logs", "plot", "wait"})
     EXPECT_THAT(said({command, scratch_.path()}, 78), HasSubstr("neither a run directory")) << command;
-  EXPECT_THAT(said({"list", scratch_.path()}), StartsWith("no runs below "));
+  EXPECT_THAT(said({"list", scratch_.path()}),
+              AllOf(StartsWith("no runs below "), HasSubstr(": looked 6 folders deep")));
   EXPECT_THAT(said({"list", scratch_ / "none"}, 78), HasSubstr("is no folder"));
   EXPECT_THAT(said({"wait", dir(), "--timeout", "10"}, 64), HasSubstr("--timeout '10' has no unit"));
 }

@@ -35,8 +35,9 @@ TEST_F(Runs, AreFoundBelowAFolder_AndNotInsideARun) {
   make("a/inside");
   make(".hidden/run");
   make("1/2/3/4/5/deep");
+  make("1/2/3/4/5/6/deeper");
   fs::create_directory_symlink(path_ / "a", path_ / "link");
-  EXPECT_THAT(find_runs(path_), ElementsAre(path_ / "a", path_ / "b/second"));
+  EXPECT_THAT(find_runs(path_), ElementsAre(path_ / "1/2/3/4/5/deep", path_ / "a", path_ / "b/second"));
   EXPECT_THAT(find_runs(path_ / "a"), ElementsAre(path_ / "a"));
   EXPECT_THAT(find_runs(path_ / "none"), IsEmpty());
 }
