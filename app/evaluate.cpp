@@ -21,6 +21,7 @@
 #include "app/trainer_question.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/job_reader.hpp"
 
@@ -206,10 +207,9 @@ json to_json(const Answer& answer, const Given& given, const Job& job, const Eva
 
 void say_classes(const std::vector<ClassResult>& classes) {
   std::size_t width = std::string_view("class").size();
-  for (const ClassResult& each : classes) width = std::max(width, printable(each.name).size());
+  for (const ClassResult& each : classes) width = std::max(width, count_characters(printable(each.name)));
   const auto line = [width](const std::string& name, const std::string& count, const std::string& accuracy) {
-    std::printf("%-*s  %8s  %8s\n", static_cast<int>(width), printable(name).c_str(), count.c_str(),
-                accuracy.c_str());
+    std::printf("%s  %8s  %8s\n", padded(printable(name), width).c_str(), count.c_str(), accuracy.c_str());
   };
   line("class", "samples", "accuracy");
   for (const ClassResult& each : classes) {

@@ -15,6 +15,7 @@
 #include "base/lists.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "view/curve.hpp"
 #include "view/run_logs.hpp"
 #include "view/runs.hpp"
@@ -61,11 +62,10 @@ std::vector<std::string> cells_of(const view::RunSummary& run, const fs::path& f
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], count_characters(row[i]));
   for (const auto& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i) line += padded(row[i], widths[i] + 2);
     while (line.ends_with(' ')) line.pop_back();
     std::cout << line << "\n";
   }

@@ -1,5 +1,6 @@
 #include "base/utf8.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace rekindle {
@@ -19,6 +20,17 @@ Utf8Character first_character(std::string_view text) {
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   if (code < kLeast[bytes] || code > 0x10FFFF || surrogate) return {};
   return {code, bytes};
+}
+
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; }));
+}
+
+std::string padded(std::string text, std::size_t characters) {
+  const std::size_t there = count_characters(text);
+  if (there < characters) text.append(characters - there, ' ');
+  return text;
 }
 
 }  // namespace rekindle

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.hpp"
+
 namespace rekindle {
 namespace {
 
@@ -40,6 +42,14 @@ TEST(Printable, WhatATerminalTakesForMoreThanText_IsEscaped) {
             "\u0600 \u2010 \u2027 \u202f \u2070 \U0001f600");
   EXPECT_EQ(printable("\xff\xc0\x80\xed\xa0\x80"), "\\xff\\xc0\\x80\\xed\\xa0\\x80");  // not UTF-8
   EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");                                      // truncated UTF-8
+}
+
+TEST(Utf8, TextIsPaddedByCharacters) {
+  EXPECT_EQ(count_characters(""), 0U);
+  EXPECT_EQ(count_characters("k\u00e4se \u20ac"), 6U);
+  EXPECT_EQ(padded("k\u00e4se", 6), "k\u00e4se  ");
+  EXPECT_EQ(padded("kaese", 6), "kaese ");
+  EXPECT_EQ(padded("longer", 3), "longer");
 }
 
 }  // namespace

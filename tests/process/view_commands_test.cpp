@@ -247,6 +247,15 @@ TEST_F(ViewCommands, OfARunThatWasSubmittedOnly) {
   EXPECT_THAT(said({"logs", dir()}), IsEmpty());
 }
 
+TEST_F(ViewCommands, List_HasStraightColumns) {
+  for (const char* name : {"kaese", "k\u00e4se"}) {
+    fs::create_directories(scratch_ / name);
+    std::ofstream(scratch_ / name / "run.toml") << "";
+  }
+  EXPECT_THAT(said({"list", scratch_.path()}),
+              AllOf(HasSubstr("\nkaese  new"), HasSubstr("\nk\u00e4se   new")));
+}
+
 TEST_F(ViewCommands, Logs_OfARunThatCouldNotBegin) {
   fs::create_directories(dir() / "logs");
   std::ofstream(dir() / "logs/coordinator.log") << "no such data\n";
