@@ -38,9 +38,13 @@ enum class JobEnd { kNotYet, kQueued, kRefused, kLeft };
 
 JobEnd end_of_job(const run::Layout& layout) {
   JobEnd end = JobEnd::kNotYet;  // the batch script has not said yet
+  bool in_script = false;        // and not `rekindle local` in a shell of a job, which has no more to say
   run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
-    if (line.value("event", "") == "slurm-begin") end = JobEnd::kNotYet;
-    if (line.value("event", "") != "slurm-end") return;
+    const std::string event = line.value("event", "");
+    if (event == "slurm-begin") end = JobEnd::kNotYet;
+    if (event == "begin" && !in_script) end = JobEnd::kLeft;
+    if (event == "slurm-begin" || event == "begin") in_script = event == "slurm-begin";
+    if (event != "slurm-end") return;
     const bool queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
     const JobEnd otherwise = line.contains("requeued") ? JobEnd::kRefused : JobEnd::kLeft;
     end = queued ? JobEnd::kQueued : otherwise;

@@ -230,6 +230,11 @@ TEST_F(Runs, OfAJob_HaveEndedWhenItIsNotQueuedAgain) {
   EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"cause", "rekindle stop"}}), Outcome::kSaved);
   EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"cause", "time limit"}}), Outcome::kSaved)
       << "--on-limit exit";
+  // `rekindle local` in a shell of a job has no batch script.
+  std::ofstream(layout_.attempts().path(), std::ios::app) << R"({"event":"begin"})";
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kSaved);
+  std::ofstream(layout_.attempts().path()) << R"({"event":"begin"})";
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kSaved);
 }
 
 TEST_F(Runs, RunningOnAHostThatWasBootedSince_HasEnded) {
