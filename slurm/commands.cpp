@@ -39,7 +39,9 @@ std::uint64_t gpus_in(const std::string& resources) {
   std::istringstream all(resources);
   for (std::string each; std::getline(all, each, ',');) {
     if (!each.starts_with("gres/gpu") && !each.starts_with("gres:gpu")) continue;
-    count += leading_number(each.substr(each.find_last_of("=:/") + 1)).value_or(1);
+    const std::string last = each.substr(each.find_last_of("=:/") + 1);  // or a type: "2080ti", "3g.40gb"
+    const bool is_number = last.find_first_not_of("0123456789") == std::string::npos;
+    count += is_number ? leading_number(last).value_or(1) : 1;
   }
   return count;
 }
@@ -60,9 +62,19 @@ std::uint64_t parse_fewest_gpus(const std::string& text) {
   return fewest.value_or(0);
 }
 
+// What `scontrol show job` says of this job alone: of a job array it shows every task, and of a heterogeneous
+// job every component.
+std::string record_of(const std::string& id, const std::string& text) {
+  const std::string own = str("JobId=", id, " ");
+  const std::size_t before = text.starts_with(own) ? 0 : text.find("\n\n" + own);
+  if (before == std::string::npos) return text;
+  const std::size_t begin = before == 0 ? 0 : before + 2;
+  return text.substr(begin, text.find("\n\nJobId=", begin) - begin);
+}
+
 Result<std::uint64_t> fewest_gpus(const std::string& id) {
   REKINDLE_TRY(const std::string text, ask({"scontrol", "--details", "show", "job", id}));
-  return parse_fewest_gpus(text);
+  return parse_fewest_gpus(record_of(id, text));
 }
 
 // The job's name is in the first line and may contain any text, even line ends. The fields begin after this
@@ -118,10 +130,7 @@ Result<JobFacts> parse_job(const std::string& text) {
 Result<JobFacts> show_job(const std::string& id) {
   REKINDLE_TRY(const std::string text,
                ask({"env", "SLURM_TIME_FORMAT=standard", "scontrol", "show", "job", id}));
-  // For a job array, take only the task with this id.
-  const std::string own = str("JobId=", id, " ");
-  const std::size_t begin = text.starts_with(own) ? 0 : text.find("\n\n" + own);
-  return parse_job(begin == std::string::npos || begin == 0 ? text : text.substr(begin + 2));
+  return parse_job(record_of(id, text));
 }
 
 std::map<std::string, std::string> parse_config(const std::string& text) {

@@ -214,6 +214,8 @@ TEST(SlurmCommands, FewestGpusOfANode) {
   EXPECT_EQ(fewest("nvme:1(IDX:0),gpu:a100:2(IDX:0,3)", "gpu:a100:1(IDX:0),gpu:h200:2(IDX:1-2)"), 2U);
   EXPECT_EQ(fewest("gpu:4(IDX:0-3)", ""), 0U);
   EXPECT_EQ(parse_fewest_gpus("   NodeList=n1\n"), 0U);
+  EXPECT_EQ(gpus_in("gres:gpu:2080ti"), 1U) << "a type, and no number";
+  EXPECT_EQ(gpus_in("cpu=1,gres/gpu:3g.40gb=2"), 2U);
 }
 
 TEST(SlurmCommands, RubbishIsNoAnswer) {
