@@ -35,11 +35,14 @@ constexpr JsonField kTrainerFields[] = {{"trainer", JsonType::kText},
 
 Result<nlohmann::json> read_status(const Layout& layout) {
   const std::string path = layout.status().string();
-  const auto text = read_text(layout.status(), JsonLimits{}.bytes);
-  if (!text && text.error().code != ExitCode::kConfig) {
+  auto text = read_text(layout.status(), JsonLimits{}.bytes);
+  // On NFS the file may go while it is read, because another one takes its place.
+  constexpr int kTries = 3;
+  for (int tries = 1; !text && text.error().code != ExitCode::kConfig; ++tries) {
     REKINDLE_TRY(const auto there, look_at(layout.status()));
-    if (there) return forward_error(text.error());
-    return nlohmann::json::object();
+    if (!there) return nlohmann::json::object();
+    if (tries == kTries) return forward_error(text.error());
+    text = read_text(layout.status(), JsonLimits{}.bytes);
   }
   // The file is written without fsync, so a crash may leave it empty.
   if (text && text->empty()) return nlohmann::json::object();
