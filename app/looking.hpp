@@ -14,6 +14,7 @@
 #include "base/printable.hpp"
 #include "base/result.hpp"
 #include "run/layout.hpp"
+#include "view/runs.hpp"
 
 namespace rekindle::app {
 
@@ -69,7 +70,7 @@ class StaysLost {
 // A run that was submitted has no more than its batch script until its job begins.
 inline Status may_become_run(const std::filesystem::path& run_dir) {
   const run::Layout layout(run_dir, Trust::kForeign);
-  return is_file(layout.job_script()) ? Status() : must_be_run(layout);
+  return view::is_submitted(layout) ? Status() : must_be_run(layout);
 }
 
 // The same for a command that is often called right after the one that begins the run: if nothing is there

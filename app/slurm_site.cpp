@@ -55,6 +55,8 @@ class SlurmSite : public Site {
   // same options worked before, so this node is the cause, unless another run holds the directory.
   int failed_early(const Error& error) {
     const int code = report(error);
+    if (!log_.is_later_attempt() && path_exists(layout_.attempts()))  // or the run would be shown as pending
+      log_.end(slurm::Cause::kGaveUp, step_at_start_, {});
     if (!log_.is_later_attempt() || log_.held_by_another()) return code;
     const int done = ended({code});
     left();

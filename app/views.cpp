@@ -71,12 +71,19 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
   }
 }
 
+// A run that could not begin may have left its logs alone.
+bool has_logs(const run::Layout& layout) {
+  const auto names = names_in(layout.logs()).value_or(std::vector<std::string>());
+  return std::ranges::any_of(names, [](const std::string& name) {
+    return name.starts_with("supervisor") || name.starts_with("coordinator") || name.starts_with("slurm-");
+  });
+}
+
 }  // namespace
 
 Status show_logs(const fs::path& run_dir, const LogsOptions& options) {
   const run::Layout layout(run_dir, Trust::kForeign);
-  // A run that could not begin may have left its logs alone.
-  if (!is_folder(layout.logs())) REKINDLE_CHECK(may_become_run(run_dir));
+  if (!has_logs(layout)) REKINDLE_CHECK(may_become_run(run_dir));
   view::RunLogs logs(layout);
   const bool colours = view::wants_colour(stdout);
   const bool filtered = options.level != "debug";  // then few of the last lines may be left

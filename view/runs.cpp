@@ -25,7 +25,14 @@ bool names_a_sample(const std::filesystem::path& name) {
   return std::ranges::find(kEnds, end) != std::end(kEnds);
 }
 
-// Whether `rekindle submit` has written a batch script into this folder.
+// Below a home there are tens of thousands of folders in these.
+bool is_library(const std::filesystem::path& folder) {
+  constexpr std::string_view kNames[] = {"site-packages", "dist-packages", "node_modules", "pkgs"};
+  return std::ranges::find(kNames, folder.filename().string()) != std::end(kNames);
+}
+
+}  // namespace
+
 bool is_submitted(const run::Layout& layout) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   if (!is_file(layout.job_script())) return false;
@@ -33,17 +40,18 @@ bool is_submitted(const run::Layout& layout) {
   return text && text->starts_with("#!/bin/bash\n# Written by rekindle submit.");
 }
 
+namespace {
+
 // How the newest attempt of a job has ended. kRefused: it was to be queued again, and is not.
 enum class JobEnd { kNotYet, kQueued, kRefused, kLeft };
 
 JobEnd end_of_job(const run::Layout& layout) {
   JobEnd end = JobEnd::kNotYet;  // the batch script has not said yet
-  bool in_script = false;        // and not `rekindle local` in a shell of a job, which has no more to say
   run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
     const std::string event = line.value("event", "");
+    // `rekindle local` in a shell of a job has no more to say; an attempt of the job itself goes on.
+    if (event == "begin") end = JobEnd::kLeft;
     if (event == "slurm-begin") end = JobEnd::kNotYet;
-    if (event == "begin" && !in_script) end = JobEnd::kLeft;
-    if (event == "slurm-begin" || event == "begin") in_script = event == "slurm-begin";
     if (event != "slurm-end") return;
     const bool queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
     const JobEnd otherwise = line.contains("requeued") ? JobEnd::kRefused : JobEnd::kLeft;
@@ -59,7 +67,7 @@ bool is_submitted_again(const run::Layout& layout) {
   std::set<std::string> begun;
   run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
     const std::string event = line.value("event", ""), job = line.value("job", "");
-    if (event == "begin" || event == "slurm-begin") submitted.clear();
+    if (event == "begin" || event == "slurm-begin" || event == "slurm-end") submitted.clear();
     if (event == "slurm-begin") begun.insert(job.substr(0, job.find('_')));  // without a task of an array
     if (event == run::kSubmitted && !begun.contains(job)) submitted = job;
   });
@@ -149,7 +157,7 @@ std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder
     return found;
   }
   const auto names = names_in(layout.root()).value_or(std::vector<std::string>());
-  if (names.size() > kMostNames) return found;  // data
+  if (names.size() > kMostNames || is_library(folder)) return found;
   std::size_t samples = 0;
   for (const std::string& name : names) {
     if (name.starts_with('.')) continue;

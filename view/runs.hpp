@@ -56,11 +56,15 @@ inline constexpr std::chrono::minutes kNoHelperAfter{4};
 // on. So does one that may have been killed on another host, which nobody can prove from here.
 Outcome outcome_of(const RunSummary& summary);
 
-// How many folders below one runs are looked for. From a home, that is above the packages of Python.
+// Whether `rekindle submit` has written a batch script into this folder.
+bool is_submitted(const run::Layout& layout);
+
+// How many folders below one runs are looked for.
 inline constexpr int kFoldersDeep = 6;
 // The run directories below a folder, itself included, by name; also those that are submitted only. Folders
 // deeper than `depth` are not looked at, nor what is in a run directory, nor what looks like data: folders
-// with thousands of files, or with a hundred images and the like. Links in it are not followed.
+// with thousands of files, or with a hundred images and the like, or packages of Python. Links in it are not
+// followed.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth = kFoldersDeep);
 
 }  // namespace rekindle::view

@@ -235,6 +235,15 @@ TEST_F(Runs, OfAJob_HaveEndedWhenItIsNotQueuedAgain) {
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kSaved);
   std::ofstream(layout_.attempts().path()) << R"({"event":"begin"})";
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kSaved);
+  std::ofstream(layout_.attempts().path()) << R"({"event":"begin"})"
+                                           << "\n"
+                                           << R"({"event":"slurm-begin"})"
+                                           << "\n"
+                                           << R"({"event":"slurm-end","requeued":true})"
+                                           << "\n"
+                                           << R"({"event":"begin"})"
+                                           << "\n";
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kSaved) << "the job was cancelled in the queue";
 }
 
 TEST_F(Runs, RunningOnAHostThatWasBootedSince_HasEnded) {
