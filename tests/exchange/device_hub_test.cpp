@@ -19,8 +19,7 @@ struct Trainer {
   Trainer(const std::string& identity, std::optional<NcclApi> nccl, const std::string& bus = {})
       : device(device::make_host_device({.identity = identity, .bus = bus})),
         stream(std::move(device->make_stream().value())),
-        hub(std::move(
-            open_device_hub({{device.get(), stream.get()}, std::move(nccl)}, 100, "127.0.0.1").value())) {}
+        hub(std::move(open_device_hub({{device.get(), stream.get()}, nccl}, 100, "127.0.0.1").value())) {}
 
   std::unique_ptr<device::HostDevice> device;
   std::unique_ptr<device::Stream> stream;
