@@ -18,7 +18,7 @@ from rekindle._call import Call
 from rekindle._data import TEST_EPOCH, EvaluationOrder, make_dataset, sample_of
 from rekindle._device import moved
 from rekindle._errors import CONFIG, RekindleError, SampleError, StorageAway, one_line
-from rekindle._metrics import check_metrics_of_loss, check_names_differ, number, split, sums_of
+from rekindle._metrics import check_names_differ, check_names_of_loss, number, split, sums_of
 from rekindle._random import seed_all
 
 
@@ -71,8 +71,9 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
 
     error = attempt(test_data, "test_data", trains=False)
     if error is None:
-        check_metrics_of_loss(found)
-        return list(found)
+        names = list(sums_of(found))
+        check_names_of_loss(names)
+        return names
     if isinstance(error, StorageAway):  # it may be back at the first evaluation
         return []
     if attempt(test_data, "test_data", trains=True) is None:

@@ -27,40 +27,36 @@ def split(found: Any) -> tuple[Any, Mapping[str, Any]]:
     return found, {}
 
 
-def sums_of(found: Mapping[str, tuple]) -> dict[str, tuple[float, int]]:
-    """Metrics as numbers. Tensors may be on a GPU, and part of a graph. Errors: those of check_metrics()."""
-    check_metrics(found)
-    return {str(name): (number(total), int(number(count))) for name, (total, count) in found.items()}
-
-
 def number(value: Any) -> float:
     return float(value.detach() if isinstance(value, torch.Tensor) else value)
 
 
-def check_metrics(found: Any) -> None:
+def sums_of(found: Any) -> dict[str, tuple[float, int]]:
+    """Metrics as numbers. Tensors may be on a GPU, and part of a graph: each is read once, for each read waits."""
     pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
     if not pairs:
         raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
-    for name, (_, count) in found.items():
-        if not number(count).is_integer() or count < 0:
+    sums = {name: (number(total), number(count)) for name, (total, count) in found.items()}
+    for name, (_, count) in sums.items():
+        if not count.is_integer() or count < 0:
             raise RekindleError(
-                f"the count of metric {name} is {number(count)}, and no whole number",
+                f"the count of metric {name} is {count}, and no whole number",
                 "give (sum, count), where sum adds up a value for each of count samples",
             )
-    if len(found) > MOST_METRICS:
-        raise RekindleError(f"metrics returned {len(found)} pairs", f"return at most {MOST_METRICS}")
-    for name in found:
+    if len(sums) > MOST_METRICS:
+        raise RekindleError(f"metrics returned {len(sums)} pairs", f"return at most {MOST_METRICS}")
+    for name in sums:
         if not re.fullmatch(r"[\w .@/%+-]{1,60}", str(name)) or name in ("loss", "count"):
             raise RekindleError(
                 f"a metric cannot be called {name!r}",
                 'use letters, digits and "_ .@/%+-"; "loss" and "count" are what is reported anyway',
             )
+    return {str(name): (total, int(count)) for name, (total, count) in sums.items()}
 
 
-def check_metrics_of_loss(found: Mapping[str, tuple]) -> None:
-    check_metrics(found)
-    for name in found:
-        if name in _OF_LINES or str(name).startswith("test_"):
+def check_names_of_loss(names: Collection[str]) -> None:
+    for name in names:
+        if name in _OF_LINES or name.startswith("test_"):
             raise RekindleError(
                 f"the loss returned a metric {name!r}, which the lines of steps keep for another number", "call it otherwise"
             )
@@ -91,7 +87,7 @@ class Names:
         sums = sums_of(found)
         if not self.complete:
             self.complete = True
-            check_metrics_of_loss(found)
+            check_names_of_loss(sums)
             self._add([name for name in sums if name not in self.names])
         self.store(to, sums)
 

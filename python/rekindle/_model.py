@@ -16,7 +16,7 @@ from rekindle._data import make_dataset
 from rekindle._device import moved
 from rekindle._errors import RekindleError, one_line
 from rekindle._evaluation import check_loss_of_tests, precision, without_compiler
-from rekindle._metrics import check_metrics, check_names_differ
+from rekindle._metrics import check_names_differ, sums_of
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
 from rekindle._random import seed_all
@@ -176,8 +176,7 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.de
     model.eval()
     with torch.no_grad(), without_compiler(), precision(call.options, device):
         found = call.metrics(model, moved((call.collate or default_collate)([test_data[0]]), device))
-    check_metrics(found)
-    return list(found)
+    return list(sums_of(found))
 
 
 def _optimizer_and_metrics(call: Call, model: nn.Module, test_data: Any) -> tuple[list[dict[str, Any]], list[str]]:
