@@ -45,33 +45,32 @@ namespace {
 // How the newest attempt of a job has ended. kRefused: it was to be queued again, and is not.
 enum class JobEnd { kNotYet, kQueued, kRefused, kLeft };
 
-JobEnd end_of_job(const run::Layout& layout) {
+struct JobTrail {
   JobEnd end = JobEnd::kNotYet;  // the batch script has not said yet
-  run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
-    const std::string event = line.value("event", "");
-    // `rekindle local` in a shell of a job has no more to say; an attempt of the job itself goes on.
-    if (event == "begin") end = JobEnd::kLeft;
-    if (event == "slurm-begin") end = JobEnd::kNotYet;
-    if (event != "slurm-end") return;
-    const bool queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
-    const JobEnd otherwise = line.contains("requeued") ? JobEnd::kRefused : JobEnd::kLeft;
-    end = queued ? JobEnd::kQueued : otherwise;
-  });
-  return end;
-}
+  // Whether a job was submitted after the run had ended, and no attempt has begun since.
+  bool submitted_again = false;
+};
 
-// Whether a job was submitted after the run had ended, and no attempt has begun since. A job that begins at
-// once may say so before `rekindle submit` has written down that it is submitted.
-bool is_submitted_again(const run::Layout& layout) {
-  std::string submitted;
+JobTrail trail_of(const run::Layout& layout) {
+  JobTrail trail;
+  // A job that begins at once may say so before `rekindle submit` has written down that it is submitted.
   std::set<std::string> begun;
   run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
     const std::string event = line.value("event", ""), job = line.value("job", "");
-    if (event == "begin" || event == "slurm-begin" || event == "slurm-end") submitted.clear();
-    if (event == "slurm-begin") begun.insert(job.substr(0, job.find('_')));  // without a task of an array
-    if (event == run::kSubmitted && !begun.contains(job)) submitted = job;
+    if (event == run::kSubmitted) trail.submitted_again |= !begun.contains(job);
+    if (event == "begin" || event == "slurm-begin" || event == "slurm-end") trail.submitted_again = false;
+    // `rekindle local` in a shell of a job has no more to say; an attempt of the job itself goes on.
+    if (event == "begin") trail.end = JobEnd::kLeft;
+    if (event == "slurm-begin") {
+      trail.end = JobEnd::kNotYet;
+      begun.insert(job.substr(0, job.find('_')));  // without a task of an array
+    }
+    if (event != "slurm-end") return;
+    const bool queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
+    const JobEnd otherwise = line.contains("requeued") ? JobEnd::kRefused : JobEnd::kLeft;
+    trail.end = queued ? JobEnd::kQueued : otherwise;
   });
-  return !submitted.empty();
+  return trail;
 }
 
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
@@ -97,9 +96,9 @@ std::string shown_state(const run::Layout& layout, const std::string& state,
   if (state == "new" && !holder && is_submitted(layout)) return kPending;
   const bool ended = state == "saved" || state == "failed";
   if (!ended || !holder) return state;
-  const bool of_a_job = !holder->slurm_job.empty();
-  const bool queued = of_a_job && end_of_job(layout) == JobEnd::kQueued;
-  return queued || is_submitted_again(layout) ? kPending : state;
+  const JobTrail trail = trail_of(layout);
+  const bool queued = !holder->slurm_job.empty() && trail.end == JobEnd::kQueued;
+  return queued || trail.submitted_again ? kPending : state;
 }
 
 RunSummary summarize(const std::filesystem::path& directory) {
@@ -138,7 +137,7 @@ Outcome outcome_of(const RunSummary& summary) {
   if (summary.state != "failed" && summary.state != "saved") return Outcome::kGoesOn;
   const Outcome ended_so = summary.state == "failed" ? Outcome::kFailed : Outcome::kSaved;
   if (last.slurm_job.empty()) return ended_so;
-  switch (end_of_job(run::Layout(summary.directory, Trust::kForeign))) {
+  switch (trail_of(run::Layout(summary.directory, Trust::kForeign)).end) {
     case JobEnd::kLeft:
       return ended_so;
     case JobEnd::kRefused:
