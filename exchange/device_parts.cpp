@@ -16,6 +16,7 @@ Result<std::span<float>> DeviceParts::slot(int i) {
   return slots[static_cast<std::size_t>(i)].floats().first(floats);
 }
 
+// Each ends in a thread of its own, and NCCL has no call that waits, so they are looked at again and again.
 void DeviceParts::free_retired(const std::function<bool()>& aborted) {
   for (const RetiredLink& each : retired) each.link->abort();
   const auto until = std::chrono::steady_clock::now() + limits.end;
