@@ -97,7 +97,7 @@ void start_logging(std::string_view name, const FilePath& file, LogLevel console
   auto logger = std::make_shared<spdlog::logger>(std::string(name), sinks.begin(), sinks.end());
   logger->set_level(spdlog::level::debug);
   logger->flush_on(spdlog::level::debug);
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %-7l %n: %v");
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %-7l %n: %v", spdlog::pattern_time_type::utc);
   spdlog::set_default_logger(std::move(logger));
   if (file_error.empty()) return;
   // Otherwise no person would see this process's warnings.

@@ -24,14 +24,14 @@ from datetime import datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LINE = re.compile(r"^\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{3})\]?.*")
+LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z .*")
 GENERATION = re.compile(r"generation (t\d+\.g\d+)")
 
 
 def stamp(line):
     """Seconds since the epoch of a log line, or None."""
     match = LINE.match(line)
-    return datetime.fromisoformat(match.group(1)).timestamp() if match else None
+    return datetime.fromisoformat(match.group(1) + "+00:00").timestamp() if match else None
 
 
 def events(run_dir, pattern, words):

@@ -28,9 +28,9 @@ def times(path, words):
     """Seconds since the epoch of a log's lines that hold `words`."""
     found = []
     for line in open(path, errors="replace") if path.exists() else []:
-        match = re.match(r"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{3})", line)
+        match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z ", line)
         if match and words in line:
-            found.append(datetime.fromisoformat(match.group(1)).timestamp())
+            found.append(datetime.fromisoformat(match.group(1) + "+00:00").timestamp())
     return found
 
 

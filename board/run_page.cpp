@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -46,15 +45,6 @@ constexpr std::uint64_t kNone = 0;
 
 // What a page knows of the state by one word.
 std::string word_of(const std::string& state) { return state.starts_with("ended without") ? "lost" : state; }
-
-// Logs have the local time of their host, which is this one's if nobody has set another one.
-std::string utc_of_log(const std::string& local) {
-  std::tm parts{};
-  const char* const end = ::strptime(local.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
-  parts.tm_isdst = -1;
-  const std::time_t seconds = end == nullptr ? -1 : std::mktime(&parts);
-  return seconds < 0 ? local : utc_text(seconds * std::int64_t{1000});
-}
 
 // Untrusted text: no longer than a line, and nothing that moves a cursor.
 std::string line_of(const std::string& text) { return printable(text.substr(0, kLongestLine)); }
@@ -218,8 +208,8 @@ void RunPage::read_warnings() {
     if (line.level != "warning" && line.level != "error") continue;
     news_.changed = true;
     // Time and level have columns of their own.
-    const std::string begin = str(line.time, " ", line.level, " ");
-    const std::size_t from = line.text.starts_with(begin) ? begin.size() : 0;
+    const std::string level = str(" ", line.level, " ");
+    const std::size_t from = line.text.find(level) + level.size();
     seen_->warnings.push_back(
         {.time = line.time, .level = line.level, .text = line.text.substr(from, kLongestLine)});
     if (seen_->warnings.size() > kMostWarnings) seen_->warnings.pop_front();
@@ -282,7 +272,7 @@ nlohmann::json RunPage::summary() const {
   if (const auto limit = seen_->story.counts().time_limit) summary["time_limit"] = utc_text(*limit);
   nlohmann::json warnings = nlohmann::json::array();
   for (const view::LogLine& line : seen_->warnings)
-    warnings.push_back({{"at", utc_of_log(line.time)}, {"level", line.level}, {"text", line.text}});
+    warnings.push_back({{"at", line.time}, {"level", line.level}, {"text", line.text}});
   summary["warnings"] = std::move(warnings);
   summary["metrics"] = seen_->history.names();
   return summary;

@@ -1,8 +1,11 @@
 #include "view/run_logs.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <ctime>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
@@ -10,19 +13,37 @@
 namespace rekindle::view {
 namespace {
 
-constexpr std::string_view kTimePattern = "0000-00-00 00:00:00.000";
-constexpr std::size_t kMostLines = 10'000'000;  // of one file, in one call
+constexpr std::string_view kTime = "0000-00-00T00:00:00.000Z";
+constexpr std::string_view kLocalTime = "0000-00-00 00:00:00.000";  // of runs that began before it was UTC
+constexpr std::size_t kMostLines = 10'000'000;                      // of one file, in one call
 
-bool is_time(std::string_view text) {
-  return text.size() >= kTimePattern.size() &&
-         std::equal(kTimePattern.begin(), kTimePattern.end(), text.begin(), [](char pattern, char c) {
-           return pattern == '0' ? c >= '0' && c <= '9' : c == pattern;
-         });
+bool begins_like(std::string_view line, std::string_view pattern) {
+  return line.size() >= pattern.size() &&
+         std::equal(pattern.begin(), pattern.end(), line.begin(),
+                    [](char wanted, char c) { return wanted == '0' ? c >= '0' && c <= '9' : c == wanted; });
 }
 
-// The second word behind the time.
-std::string level_of(std::string_view line) {
-  line.remove_prefix(kTimePattern.size());
+// The characters of the time that a line begins with; 0: none.
+std::size_t size_of_time(std::string_view line) {
+  for (const std::string_view pattern : {kTime, kLocalTime})
+    if (begins_like(line, pattern)) return pattern.size();
+  return 0;
+}
+
+// Lines without a zone have the local time of their host, which is this one's if nobody has set another one.
+std::string utc_of(std::string time) {
+  if (time.size() == kTime.size()) return time;
+  std::tm parts{};
+  const char* const fraction = ::strptime(time.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+  if (fraction == nullptr) return time;
+  parts.tm_isdst = -1;
+  const std::int64_t ms = std::strtol(fraction + 1, nullptr, 10);
+  return utc_text(std::mktime(&parts) * std::int64_t{1000} + ms);
+}
+
+// The second word, behind the time.
+std::string level_of(std::string_view line, std::size_t time) {
+  line.remove_prefix(time);
   if (!line.starts_with(' ')) return "";
   line.remove_prefix(1);
   const std::string_view word = line.substr(0, line.find(' '));
@@ -41,9 +62,9 @@ Status RunLogs::read_new_of(const std::string& name, std::size_t most, std::vect
   Status read = file.tail.read([&](const std::string& line, bool anew) {
     if (anew && lines.size() == first) file.time.clear();  // another file has this name now
     LogLine made;
-    if (is_time(line)) {
-      file.time = line.substr(0, kTimePattern.size());
-      made.level = level_of(line);
+    if (const std::size_t time = size_of_time(line); time > 0) {
+      file.time = utc_of(line.substr(0, time));
+      made.level = level_of(line, time);
     }
     made.time = file.time;
     made.text = printable(line);

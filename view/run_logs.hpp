@@ -16,7 +16,7 @@
 namespace rekindle::view {
 
 struct LogLine {
-  std::string time;   // "2026-11-26 09:05:12.326"
+  std::string time;   // "2026-11-26T09:05:12.326Z"; empty: not known
   std::string level;  // "info", "warning", "error"; empty: not known
   std::string text;   // the whole line, safe to show
 };

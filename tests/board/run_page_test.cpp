@@ -20,8 +20,8 @@ TEST_F(RunPageTest, OfARun_ShowsWhatItsFilesSay) {
       {{"step", 4}, {"loss", 0.25}, {"trainers", {{{"trainer", "a"}, {"rank", 0}, {"phase", "computing"}}}}});
   event("started", {{"host", "n1"}});
   for (std::uint64_t i = 1; i <= 4; ++i) step(i, 1.0 / static_cast<double>(i));
-  log("2026-01-01 00:00:01.000 warning rekindle: look out");
-  log("2026-01-01 00:00:02.000 info rekindle: all is well");
+  log("2026-01-01T00:00:01.000Z warning rekindle: look out");
+  log("2026-01-01T00:00:02.000Z info rekindle: all is well");
   ASSERT_TRUE(page_.read());
   const nlohmann::json summary = page_.summary();
   EXPECT_EQ(summary["name"], "run");
@@ -216,7 +216,7 @@ TEST_F(RunPageTest, HostileFiles_AreShownAsText) {
                             {"trainer", "\"><b>"},
                             {"why", "\x01"},
                             {"attempt", 1}});
-  log("2026-01-01 00:00:01.000 warning rekindle: \xff\xfe " + std::string(100000, 'y'));
+  log("2026-01-01T00:00:01.000Z warning rekindle: \xff\xfe " + std::string(100000, 'y'));
   ASSERT_TRUE(page_.read());
   const nlohmann::json summary = page_.summary();
   const std::string text = summary.dump();  // throws for bad UTF-8

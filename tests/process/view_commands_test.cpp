@@ -153,9 +153,9 @@ TEST_F(ViewCommands, OfARunThatIsCompleteWithFewerSteps) {
 
 TEST_F(ViewCommands, Logs_HaveColoursOnATerminalUnlessAPersonWantsNone) {
   said(mnist_run(dir(), 1, 3));
-  const std::string plain = "2001-01-01 00:00:01.000 info    worker: all is well",
-                    yellow = "2001-01-01 00:00:02.000 warning worker: look out",
-                    red = "2001-01-01 00:00:03.000 error   worker: no more";
+  const std::string plain = "2001-01-01T00:00:01.000Z info    worker: all is well",
+                    yellow = "2001-01-01T00:00:02.000Z warning worker: look out",
+                    red = "2001-01-01T00:00:03.000Z error   worker: no more";
   std::ofstream(dir() / "logs/worker-w9.log") << plain << "\n" << yellow << "\n" << red << "\n";
   const std::string logs = str(rekindle(), " logs ", dir().string());
   const auto shown = [](const std::string& command) {

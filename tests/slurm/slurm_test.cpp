@@ -225,7 +225,7 @@ class SlurmGrace : public SlurmRun {
     for (std::string line; std::getline(log, line);) {
       if (line.find(words) == std::string::npos) continue;
       std::tm parts{};
-      const char* const rest = ::strptime(line.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+      const char* const rest = ::strptime(line.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
       if (rest == nullptr) return std::nullopt;
       const auto ms = std::chrono::milliseconds(std::strtol(rest + 1, nullptr, 10));  // ".123"
       return LogLine{std::chrono::system_clock::from_time_t(::timegm(&parts)) + ms, line};

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -34,46 +36,58 @@ class RunLogsTest : public run::RunDirectory {
 
 TEST_F(RunLogsTest, LinesOfAllProcessesComeByTime) {
   write("worker-w0",
-        "2026-01-02 03:04:05.200 info    worker: b\n2026-01-02 03:04:05.400 error   worker: d\n");
-  write("coordinator", "2026-01-02 03:04:05.100 info    coordinator: a\n");
-  write("trainer-w0", "2026-01-02 03:04:05.300 warning trainer: c\n");
-  EXPECT_THAT(read(), ElementsAre("2026-01-02 03:04:05.100 info    coordinator: a",
-                                  "2026-01-02 03:04:05.200 info    worker: b",
-                                  "2026-01-02 03:04:05.300 warning trainer: c",
-                                  "2026-01-02 03:04:05.400 error   worker: d"));
+        "2026-01-02T03:04:05.200Z info    worker: b\n2026-01-02T03:04:05.400Z error   worker: d\n");
+  write("coordinator", "2026-01-02T03:04:05.100Z info    coordinator: a\n");
+  write("trainer-w0", "2026-01-02T03:04:05.300Z warning trainer: c\n");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02T03:04:05.100Z info    coordinator: a",
+                                  "2026-01-02T03:04:05.200Z info    worker: b",
+                                  "2026-01-02T03:04:05.300Z warning trainer: c",
+                                  "2026-01-02T03:04:05.400Z error   worker: d"));
   EXPECT_EQ(lines_[0].level, "info");
   EXPECT_EQ(lines_[2].level, "warning");
   EXPECT_EQ(lines_[3].level, "error");
 }
 
 TEST_F(RunLogsTest, ALineWithoutATimeFollowsTheOneBefore) {
-  write("a", "2026-01-02 03:04:05.100 info    a: one\nterminate called\n");
-  write("b", "2026-01-02 03:04:05.050 info    b: first\n2026-01-02 03:04:05.200 info    b: last\n");
-  EXPECT_THAT(read(), ElementsAre("2026-01-02 03:04:05.050 info    b: first",
-                                  "2026-01-02 03:04:05.100 info    a: one", "terminate called",
-                                  "2026-01-02 03:04:05.200 info    b: last"));
+  write("a", "2026-01-02T03:04:05.100Z info    a: one\nterminate called\n");
+  write("b", "2026-01-02T03:04:05.050Z info    b: first\n2026-01-02T03:04:05.200Z info    b: last\n");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02T03:04:05.050Z info    b: first",
+                                  "2026-01-02T03:04:05.100Z info    a: one", "terminate called",
+                                  "2026-01-02T03:04:05.200Z info    b: last"));
+}
+
+TEST_F(RunLogsTest, OldLinesInLocalTime_ComeByUtc) {
+  ::setenv("TZ", "EST5", 1);  // each test has a process of its own
+  ::tzset();
+  write("a", "2026-01-02 03:04:05.100 info    a: old\n2026-01-02T08:04:05.300Z info    a: new\n");
+  write("b", "2026-01-02T08:04:05.200Z warning b: other\n");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02 03:04:05.100 info    a: old",
+                                  "2026-01-02T08:04:05.200Z warning b: other",
+                                  "2026-01-02T08:04:05.300Z info    a: new"));
+  EXPECT_EQ(lines_[0].time, "2026-01-02T08:04:05.100Z");
+  EXPECT_EQ(lines_[0].level, "info");
 }
 
 TEST_F(RunLogsTest, OnlyCompleteAndNewLinesAreGiven) {
-  write("a", "2026-01-02 03:04:05.100 info    a: one\n2026-01-02 03:04:05.2");
-  EXPECT_THAT(read(), ElementsAre("2026-01-02 03:04:05.100 info    a: one"));
+  write("a", "2026-01-02T03:04:05.100Z info    a: one\n2026-01-02T03:04:05.2");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02T03:04:05.100Z info    a: one"));
   EXPECT_THAT(read(), IsEmpty());
-  write("a", "00 info    a: two\n");
-  write("new", "2026-01-02 03:04:05.150 info    new: begins\n");
-  EXPECT_THAT(read(), ElementsAre("2026-01-02 03:04:05.150 info    new: begins",
-                                  "2026-01-02 03:04:05.200 info    a: two"));
+  write("a", "00Z info    a: two\n");
+  write("new", "2026-01-02T03:04:05.150Z info    new: begins\n");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02T03:04:05.150Z info    new: begins",
+                                  "2026-01-02T03:04:05.200Z info    a: two"));
   fs::remove(layout_.log("a").path());
-  write("a", "2026-01-02 04:00:00.000 info    a: again\n");
-  EXPECT_THAT(read(), ElementsAre("2026-01-02 04:00:00.000 info    a: again"));
+  write("a", "2026-01-02T04:00:00.000Z info    a: again\n");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02T04:00:00.000Z info    a: again"));
 }
 
 TEST_F(RunLogsTest, HostileContent_IsSafeToShowAndEndsNothing) {
-  write("a", "2026-01-02 03:04:05.100 info    a: \033[2J\xff <script>\n");
+  write("a", "2026-01-02T03:04:05.100Z info    a: \033[2J\xff <script>\n");
   write("long", std::string(std::size_t{9} << 20, 'x'));
   write("other.txt", "");
-  EXPECT_THAT(read(), ElementsAre("2026-01-02 03:04:05.100 info    a: \\x1b[2J\\xff <script>"));
-  write("long", "\n2026-01-02 03:04:05.300 info    long: goes on\n");
-  EXPECT_EQ(read().back(), "2026-01-02 03:04:05.300 info    long: goes on");
+  EXPECT_THAT(read(), ElementsAre("2026-01-02T03:04:05.100Z info    a: \\x1b[2J\\xff <script>"));
+  write("long", "\n2026-01-02T03:04:05.300Z info    long: goes on\n");
+  EXPECT_EQ(read().back(), "2026-01-02T03:04:05.300Z info    long: goes on");
 }
 
 TEST_F(RunLogsTest, WithoutLogs_Nothing) {

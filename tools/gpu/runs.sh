@@ -41,7 +41,7 @@ def at(text):
 begins = []
 for name in glob.glob(run + "/logs/*"):
     for line in open(name, errors="replace"):
-        if found := re.match(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+).*micro-batches of step \d+ begin", line):
+        if found := re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)Z.*micro-batches of step \d+ begin", line):
             begins.append(at(found[1]))
 steps = [line for line in map(json.loads, open(run + "/metrics.jsonl")) if "step_ms" in line]
 slow = sorted(step["step_ms"] for step in steps)[-3:]

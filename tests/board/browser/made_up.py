@@ -260,7 +260,7 @@ def make_run(
     if lost:
         summary["warnings"] = [
             {
-                "at": summary["events"][-2]["at"][:23].replace("T", " "),
+                "at": summary["events"][-2]["at"],
                 "level": "warning",
                 "text": "trainer w0-e930003.1-1 was lost: killed by signal 9; the others go on",
             }

@@ -45,7 +45,7 @@ def scenario(name):
             "no trainer is left, and no checkpoint could be read: data/step-40: No space left on device"
         )
         run.base.update(loss=None, seconds_left=None, images_per_second=None, training_ratio=None, voided_steps=4)
-        run.base["warnings"] = [{"at": "2026-11-26 12:14:01.310", "level": "error", "text": "No space left on device"}]
+        run.base["warnings"] = [{"at": "2026-11-26T12:14:01.310Z", "level": "error", "text": "No space left on device"}]
         return run
     if name == "new":
         run = make_run("soon", step=1, attempts=1)
