@@ -2,6 +2,7 @@
 // last one needs a byte after it as its last label, so a split of n bytes has (n - 1) / context samples.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <limits>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int kBytes = 256;  // as many tokens as values of a byte
 
-// The last tenth of a text, rounded down, is its test split.
+// The last tenth of a text without splits of its own, rounded down, is its test split.
 constexpr std::size_t test_bytes(std::size_t bytes) { return bytes / 10; }
 constexpr std::size_t train_bytes(std::size_t bytes) { return bytes - test_bytes(bytes); }
 constexpr std::size_t samples_in(std::size_t split_bytes, std::size_t context) {
@@ -28,7 +29,9 @@ constexpr std::size_t samples_in(std::size_t split_bytes, std::size_t context) {
 
 class Text final : public Dataset {
  public:
-  Text(std::vector<std::uint8_t> bytes, int context) : bytes_(std::move(bytes)) {
+  // `train`: the first bytes, which are the training split.
+  Text(std::vector<std::uint8_t> bytes, std::size_t train, int context)
+      : bytes_(std::move(bytes)), train_(train) {
     info_ = {.kind = kText.name, .samples = SampleKind::kText, .context = context, .classes = kBytes};
     info_.train_count = samples_in(split(Split::kTrain).size(), static_cast<std::size_t>(context));
     info_.test_count = samples_in(split(Split::kTest).size(), static_cast<std::size_t>(context));
@@ -55,13 +58,46 @@ class Text final : public Dataset {
 
  private:
   std::span<const std::uint8_t> split(Split split) const {
-    const std::size_t train = train_bytes(bytes_.size());
-    return split == Split::kTrain ? std::span(bytes_).first(train) : std::span(bytes_).subspan(train);
+    return split == Split::kTrain ? std::span(bytes_).first(train_) : std::span(bytes_).subspan(train_);
   }
 
   DatasetInfo info_;
   const std::vector<std::uint8_t> bytes_;
+  const std::size_t train_;
 };
+
+enum class SplitWord { kNone, kTrain, kTest };
+
+// What a file's name says of its split: train.txt, wiki.valid.tokens, test-00001.
+SplitWord split_word(const std::string& name) {
+  std::string word;
+  SplitWord found = SplitWord::kNone;
+  for (const char c : name + ".") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      continue;
+    }
+    if (word == "train" || word == "training") found = SplitWord::kTrain;
+    for (const char* test : {"val", "valid", "validation", "dev", "test"})
+      if (word == test) found = SplitWord::kTest;
+    word.clear();
+  }
+  return found;
+}
+
+// Without that, a file for testing would be trained on.
+Status check_no_splits(const fs::path& folder, const std::vector<fs::path>& files) {
+  const auto first = [&](SplitWord word) {
+    return std::ranges::find(files, word, [](const fs::path& file) { return split_word(file.filename()); });
+  };
+  const auto train = first(SplitWord::kTrain), test = first(SplitWord::kTest);
+  if (train == files.end() || test == files.end()) return {};
+  return fail(ExitCode::kConfig,
+              str(folder.string(), " has the files ", train->filename().string(), " and ",
+                  test->filename().string(), ", which look like splits and would be one text"),
+              "put them into folders train and val. If all are for training, or a run began with them as one "
+              "text: join them to one file, in the order of their names");
+}
 
 // The files of a text, in the order in which they are read. Folders inside a folder and hidden files
 // (.DS_Store) are skipped. All else is listed, so that a link without a target, for example, is an error and
@@ -80,10 +116,29 @@ Result<std::vector<fs::path>> files_of(const fs::path& path) {
     if (!name.starts_with('.') && !is_folder(path / name)) files.push_back(path / name);
   }
   if (files.empty()) {
-    return fail(ExitCode::kConfig, str(path.string(), " has no files"),
-                "files in folders inside this folder are not read: name one of those folders");
+    return fail(
+        ExitCode::kConfig, str(path.string(), " has no files"),
+        "files in folders inside this folder are not read, except of train and val: name one of them");
   }
+  REKINDLE_CHECK(check_no_splits(path, files));
   return files;
+}
+
+struct SplitFolders {
+  fs::path train, test;
+};
+
+// Of a folder that has them, and no files. A folder with files has had no other splits than their last tenth.
+Result<std::optional<SplitFolders>> split_folders(const fs::path& path) {
+  if (!is_folder(path / "train")) return std::nullopt;
+  REKINDLE_TRY(const std::vector<std::string> names, names_in(path));
+  for (const std::string& name : names)
+    if (!name.starts_with('.') && !is_folder(path / name)) return std::nullopt;
+  for (const char* test : {"val", "valid", "validation", "test"})
+    if (is_folder(path / test)) return SplitFolders{path / "train", path / test};
+  return fail(ExitCode::kConfig, str(path.string(), " has the folder train, but no val"),
+              str("add the folder val, or use --data ", (path / "train").string(),
+                  ", of which the last tenth becomes the test split"));
 }
 
 Result<std::vector<std::uint8_t>> read_bytes(const std::vector<fs::path>& files) {
@@ -105,12 +160,38 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::vector<fs::path>& files)
   return bytes;
 }
 
+Status check_samples(const fs::path& path, std::size_t train_bytes, std::size_t context) {
+  if (samples_in(train_bytes, context) <= std::numeric_limits<std::uint32_t>::max()) return {};
+  return fail(ExitCode::kConfig, str(path.string(), " has more than 4294967295 training samples"),
+              "use a larger context, or a part of the text");
+}
+
+Result<std::unique_ptr<Dataset>> open_splits(const SplitFolders& splits, std::size_t context) {
+  const auto bytes_of = [&](const fs::path& folder) -> Result<std::vector<std::uint8_t>> {
+    REKINDLE_TRY(const std::vector<fs::path> files, files_of(folder));
+    REKINDLE_TRY(std::vector<std::uint8_t> bytes, read_bytes(files));
+    if (bytes.size() > context) return bytes;
+    return fail(ExitCode::kConfig,
+                str(folder.string(), " has ", counted(bytes.size(), "byte"),
+                    ", less than a context and the byte after it, ", context + 1),
+                "use a longer text, or a smaller context");
+  };
+  REKINDLE_TRY(std::vector<std::uint8_t> bytes, bytes_of(splits.train));
+  const std::size_t train = bytes.size();
+  REKINDLE_CHECK(check_samples(splits.train, train, context));
+  REKINDLE_TRY(const std::vector<std::uint8_t> test, bytes_of(splits.test));
+  bytes.insert(bytes.end(), test.begin(), test.end());
+  return std::make_unique<Text>(std::move(bytes), train, static_cast<int>(context));
+}
+
 Result<std::unique_ptr<Dataset>> open_text(const fs::path& path, const DatasetOptions& options) {
   if (options.context < 1) {
     return fail(ExitCode::kConfig, str("a context of ", options.context, " tokens for ", path.string()),
                 "use a context of 1 token or more");
   }
   const auto context = static_cast<std::size_t>(options.context);
+  REKINDLE_TRY(const std::optional<SplitFolders> splits, split_folders(path));
+  if (splits) return open_splits(*splits, context);
   REKINDLE_TRY(const std::vector<fs::path> files, files_of(path));
   REKINDLE_TRY(std::vector<std::uint8_t> bytes, read_bytes(files));
   // The test split is never longer than the training split, so it alone has to be checked.
@@ -121,11 +202,9 @@ Result<std::unique_ptr<Dataset>> open_text(const fs::path& path, const DatasetOp
             counted(test, "byte"), ", is less than a context and the byte after it, ", context + 1),
         str("use a text of ", 10 * (context + 1), " bytes or more, or a smaller context"));
   }
-  if (samples_in(train_bytes(bytes.size()), context) > std::numeric_limits<std::uint32_t>::max()) {
-    return fail(ExitCode::kConfig, str(path.string(), " has more than 4294967295 training samples"),
-                "use a larger context, or a part of the text");
-  }
-  return std::make_unique<Text>(std::move(bytes), options.context);
+  const std::size_t train = train_bytes(bytes.size());
+  REKINDLE_CHECK(check_samples(path, train, context));
+  return std::make_unique<Text>(std::move(bytes), train, options.context);
 }
 
 constexpr std::size_t kMadeContext = DatasetOptions{}.context;
@@ -162,7 +241,7 @@ Result<MadeData> make_text(const fs::path& path, std::size_t samples, std::uint6
 
 const DatasetRow kText = {
     "text",
-    "a file of any bytes, or a folder whose files are joined in the order of their names",
+    "a file of any bytes, a folder whose files are joined in the order of their names, or train/ and val/",
     SampleKind::kText,
     Augment::kOff,
     open_text,

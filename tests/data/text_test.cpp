@@ -136,6 +136,41 @@ TEST(Text, AFolderIsItsFilesInTheOrderOfTheirNames) {
             opened(scratch.path / "whole", 4)->info().content_hash);
 }
 
+TEST(Text, FoldersTrainAndVal_AreTheSplits) {
+  const Scratch scratch;
+  const std::string train = counting(100), test = counting(400).substr(200);
+  put(scratch.path / "train" / "b", train.substr(40));
+  put(scratch.path / "train" / "a", train.substr(0, 40));
+  expect_refused(scratch.path, "has the folder train, but no val");
+  put(scratch.path / "valid" / "a", test);
+  put(scratch.path / "test" / "a", "not read");
+  const auto dataset = opened(scratch.path, 4);
+  ASSERT_NE(dataset, nullptr);
+  EXPECT_EQ(dataset->info().train_count, 24U);
+  EXPECT_EQ(dataset->info().test_count, 49U);
+  EXPECT_EQ(sample(*dataset, Split::kTrain, 23).tokens, tokens_of(train, 92, 4));
+  EXPECT_EQ(sample(*dataset, Split::kTest, 48).tokens, tokens_of(test, 192, 4));
+  const std::string hashed = std::string("\x64\0\0\0\0\0\0\0", 8) + train + test;
+  EXPECT_EQ(dataset->info().content_hash, hash128(std::as_bytes(std::span(hashed))).hex());
+  put(scratch.path / "valid" / "a", "short");
+  EXPECT_EQ(opened(scratch.path, 4)->info().test_count, 1U);
+  put(scratch.path / "valid" / "a", "less");
+  expect_refused(scratch.path, "valid has 4 bytes, less than a context and the byte after it, 5");
+  put(scratch.path / "file", counting(300));  // the folders beside it are not read, as before
+  EXPECT_EQ(opened(scratch.path, 4)->info().train_count, 67U);
+}
+
+TEST(Text, FilesThatLookLikeSplits_AreNotJoined) {
+  const Scratch scratch;
+  put(scratch.path / "wiki.train.tokens", counting(300));
+  put(scratch.path / "training-notes.txt", counting(300));
+  EXPECT_NE(opened(scratch.path, 4), nullptr);
+  put(scratch.path / "wiki.valid.tokens", counting(300));
+  expect_refused(scratch.path, "training-notes.txt and wiki.valid.tokens, which look like splits");
+  fs::rename(scratch.path / "wiki.valid.tokens", scratch.path / "invalid.txt");
+  EXPECT_NE(opened(scratch.path, 4), nullptr);
+}
+
 TEST(Text, LinksToFilesAreFollowed) {
   const Scratch scratch;
   put(scratch.path / "elsewhere", counting(300));
