@@ -154,6 +154,9 @@ class Scanner {
 
   Status list_test_classes(const fs::path& folder) {
     REKINDLE_TRY(const std::vector<std::string> names, classes_in(folder));
+    if (names.empty())
+      return fail(ExitCode::kConfig, str((root_ / folder).string(), " has no folders of classes"),
+                  "sort its images into folders of their classes, as those of train are");
     const auto differing = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
       const auto found = std::ranges::find_if(
           a, [&](const std::string& name) { return !std::ranges::binary_search(b, name); });
