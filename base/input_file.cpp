@@ -32,7 +32,10 @@ Result<InputFile> open_input(const FilePath& path) {
   InputFile file;
   file.path = path;
   auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
-  if (!fd) return fail(ExitCode::kConfig, fd.error().what, "give the path of a file that can be read");
+  if (!fd) {
+    return forward_error(Error{ExitCode::kConfig, std::move(fd.error().what),
+                               "give the path of a file that can be read", fd.error().kind});
+  }
   file.fd = std::move(*fd);
   struct stat info {};
   if (::fstat(file.fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));

@@ -124,7 +124,10 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
 
 Result<InputFile> open_data_file(const FilePath& path) {
   auto file = open_input(path);
-  if (!file) return fail(ExitCode::kConfig, file.error().what, "replace it with a readable regular file");
+  if (!file) {
+    return forward_error(Error{ExitCode::kConfig, std::move(file.error().what),
+                               "replace it with a readable regular file", file.error().kind});
+  }
   REKINDLE_CHECK(check_holes(*file));
   return file;
 }
