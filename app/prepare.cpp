@@ -230,6 +230,9 @@ enum class Begins { kNow, kLater, kNever };  // kNever: read-only check
 
 Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   run::Layout layout = options.layout();
+  // A resume need not repeat --skip-corrupt, without which the data may not open.
+  if (const auto begun = earlier_job(options, layout); begun && *begun && (*begun)->task.skip_corrupt)
+    options.job.task.skip_corrupt = true;
   REKINDLE_TRY(const checkpoint::StateSpec model, complete_and_describe(options));
   measure_state(options, model);
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));

@@ -167,8 +167,7 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
     options.job.init = before.init;
     options.job.init_source = before.init_source;
   }
-  options.job.task.skip_corrupt =
-      options.job.task.skip_corrupt || before.task.skip_corrupt;  // a resume need not repeat it
+  options.job.task.skip_corrupt = options.job.task.skip_corrupt || before.task.skip_corrupt;
   keep_changed_rates(before, options);
   REKINDLE_CHECK(take_rates_of(before, options, layout, step));
   REKINDLE_CHECK(check_same_options(before, options, layout));

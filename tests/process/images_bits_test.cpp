@@ -95,6 +95,18 @@ TEST_F(Images, CorruptFileInALaterStep_StateIsSavedAndSkippingGoesOnWithTheSameB
   EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "skipped"));
 }
 
+// Without the option, the data of a new run do not even open.
+TEST_F(Images, EmptyFile_LaterStartsNeedNotRepeatTheOption) {
+  fs::resize_file(fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG", 0);
+  const fs::path dir = scratch_ / "run";
+  const auto start = [&](const char* steps, const Arguments& more) {
+    return run(arguments(dir, 1, 0) + Arguments{"--steps", steps} + more).exit_code;
+  };
+  EXPECT_EQ(start("2", {}), 78);
+  EXPECT_EQ(start("2", {"--skip-corrupt"}), 0);
+  EXPECT_EQ(start("4", {}), 0);
+}
+
 // The command of examples/tiny-imagenet/README.md, made small.
 TEST_F(Images, TinyImageNetJobWithResnet50_OneStepWithTheSameDigest) {
   const std::string config = fs::path(REKINDLE_SOURCE) / "examples/tiny-imagenet/resnet18.toml";
