@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import mmap
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ _AWAY = {
     errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH,
     errno.ENOLINK, errno.EREMOTEIO,
 }  # fmt: skip
+_MOST_SAMPLES = 0xFFFFFFFF  # the order of an epoch has numbers of 32 bits
+_ERRNO_OF_HDF5 = re.compile(r"file read failed: .*?\berrno = (\d+)", re.DOTALL)  # h5py has it in the text alone
 STALE = object()  # in place of a sample that nobody waits for any more
 
 
@@ -41,6 +44,11 @@ def make_dataset(given: Any, name: str, key: int) -> Dataset:
         )
     if len(made) == 0:
         raise RekindleError(f"{name} has no samples")
+    if len(made) > _MOST_SAMPLES:
+        raise RekindleError(
+            f"{name} has {len(made)} samples, more than {_MOST_SAMPLES}",
+            "let a sample be longer: contexts of a text that do not overlap, len(tokens) // context",
+        )
     return made
 
 
@@ -48,6 +56,9 @@ def _is_away(error: BaseException | None) -> bool:
     """Whether a later try may succeed: the storage does not answer."""
     while error is not None:
         if isinstance(error, OSError) and (error.errno in _AWAY or isinstance(error, TimeoutError)):
+            return True
+        found = _ERRNO_OF_HDF5.search(str(error)) if isinstance(error, (KeyError, RuntimeError)) else None
+        if found and int(found[1]) in _AWAY:
             return True
         error = error.__cause__
     return False

@@ -29,7 +29,10 @@ from rekindle._process import close_private_descriptors, die_with_parent, ignore
 signal_handling._SIGCHLD_handler_set = True
 _LOOK_S = 0.1  # between two looks for an abort or a death; torch's are 5 s apart
 _MOST_REPAIRS = 3  # for one batch
-_SIGBUS = f"killed by signal {signal.SIGBUS:d}"  # a page of shared memory for which there is no room
+_HINTS = {
+    f"killed by signal {signal.SIGBUS:d}": f"{SMALL_SHM}. Or was a file cut short that the data set has mapped?",
+    f"killed by signal {signal.SIGKILL:d}": "most often too little memory: use fewer loader_threads",
+}
 
 
 class Order(Protocol):
@@ -236,7 +239,7 @@ class Loader:
                 if repairs == _MOST_REPAIRS:
                     raise RekindleError(
                         f"the processes that load {self._order.name(place)} die: {dead}",
-                        SMALL_SHM if dead == _SIGBUS else "what does the data set do there?",
+                        _HINTS.get(dead, "what does the data set do there?"),
                     ) from error
                 self._order.go_on_from(place)
                 self._replace()

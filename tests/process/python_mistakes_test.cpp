@@ -51,6 +51,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"SharedMemoryIsFull", kModel, kLoss, kData,
                 "die: killed by signal 7: is there too little room in /dev/shm?",
                 ", loader_threads=1, collate=lambda samples: signal.raise_signal(signal.SIGBUS)"},
+        Mistake{"ProcessThatLoadsIsKilled", kModel, kLoss, kData,
+                "die: killed by signal 9: most often too little memory",
+                ", loader_threads=1, collate=lambda samples: signal.raise_signal(signal.SIGKILL)"},
+        Mistake{"TooManySamples", kModel, kLoss, "Endless()", "has 4294967296 samples, more than 4294967295"},
         Mistake{"MetricsAreNoPairs", kModel, kLoss, kData, "metrics did not return pairs",
                 ", test_data=[(torch.ones(4), 1)] * 8, metrics=lambda model, batch: {'accuracy': 0.5}"},
         Mistake{
@@ -110,6 +114,8 @@ class Keeping(Drawing):
 class Broken(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index): raise KeyError("no such file")
+class Endless(Broken):
+    def __len__(self): return 1 << 32
 class Leaving(Broken):
     def __getitem__(self, index): raise SystemExit(3)
 class Late(torch.optim.SGD):

@@ -125,6 +125,10 @@ class Loaders(unittest.TestCase):
                 (OSError(errno.ESTALE, "Stale file handle", "/data/5"), "OSError: [Errno 116] Stale file handle: '/data/5'"),
                 (TimeoutError("timed out"), "TimeoutError: timed out"),
                 (wrapped, "ValueError: no image"),
+                (
+                    KeyError(f"Unable to synchronously open object (file read failed: time = Mon\n, errno = {errno.EIO}, x)"),
+                    "KeyError: 'Unable to synchronously open object (file read failed: time = Mon\\n, errno = 5, x)'",
+                ),
             ):
                 with self.subTest(processes=processes, error=error):
                     order, loader = self.loader(processes, error)
