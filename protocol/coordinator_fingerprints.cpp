@@ -145,8 +145,8 @@ void Coordinator::warn_of_other_fingerprint(const Restorable& restorable) {
   if (!other_fingerprint(restorable) || std::exchange(fingerprint_.warned_of_other, true)) return;
   const std::string now = without_initial_values(fingerprint_.text),
                     then = without_initial_values(restorable.fingerprint);
-  emit(Warn{str("the checkpoint was written by another script, build or machine: the trainers have ",
-                differences(now, then), "; from here on the bits ",
+  emit(Warn{str("the checkpoint was written by ", writer_of(is_script(config_.job), then, now),
+                ": the trainers have ", differences(now, then), "; from here on the bits ",
                 other_first_gradient(then, now) ? "differ" : "may differ")});
 }
 

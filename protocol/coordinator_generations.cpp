@@ -7,6 +7,7 @@
 #include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
+#include "protocol/fingerprint.hpp"
 #include "protocol/gpu_lines.hpp"
 
 namespace rekindle::protocol {
@@ -97,9 +98,11 @@ void Coordinator::form() {
   }
   const Origin from = origin();
   if (from.restore != nullptr && other_fingerprint(*from.restore) && config_.job.strict) {
-    return end(
-        {78, str("checkpoint ", from.restore->checkpoint, " was written by another script, build or machine"),
-         "leave --strict out to go on with bits that may differ"});
+    const std::string writer =
+        writer_of(is_script(config_.job), without_initial_values(from.restore->fingerprint),
+                  without_initial_values(fingerprint_.text));
+    return end({78, str("checkpoint ", from.restore->checkpoint, " was written by ", writer),
+                "leave --strict out to go on with bits that may differ"});
   }
   if (!from.holders.empty()) went_on();
   const std::string restore = from.restore != nullptr ? from.restore->checkpoint : "";

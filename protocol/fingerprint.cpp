@@ -74,4 +74,9 @@ std::string differences(const std::string& one, const std::string& other) {
   return all;
 }
 
+std::string writer_of(bool of_script, const std::string& then, const std::string& now) {
+  return str("another script, build or machine",
+             of_script && other_first_gradient(then, now) ? ", or with other data" : "");
+}
+
 }  // namespace rekindle::protocol

@@ -32,4 +32,8 @@ bool other_first_gradient(const std::string& a, const std::string& b);
 // The differences, for messages: "build 2 (not 1), threads 8 (not 4)".
 std::string differences(const std::string& one, const std::string& other);
 
+// What wrote a checkpoint with another fingerprint, for messages. The data of a script have no hash, so they
+// may be others if the first micro-batch has another result.
+std::string writer_of(bool of_script, const std::string& then, const std::string& now);
+
 }  // namespace rekindle::protocol

@@ -256,6 +256,27 @@ TEST_F(Fingerprints, ResumeWithOtherBits_WarnsOnceAndStrictRefuses) {
   EXPECT_EQ(finish()->exit_code, 78);
 }
 
+TEST_F(Fingerprints, ResumeOfAScriptWithOtherBits_NamesItsDataToo) {
+  const std::string data = ", or with other data";
+  config_.expected_trainers = 1;
+  config_.restorable = {{"step-8", 8, kOtherBits}};
+  begin();
+  EXPECT_EQ(line_with(come("a", kOurs), data), "") << "data of a built-in model have a hash";
+  config_.job.task.script = "/train.py";
+  begin();
+  EXPECT_NE(line_with(come("a", kOurs), str("machine", data, ": the trainers have")), "");
+  config_.job.strict = true;
+  begin();
+  come("a", kOurs);
+  say(TrainerExited{"a", false, 0}, "w-a");
+  ASSERT_TRUE(finish());
+  EXPECT_NE(finish()->line.find(data), std::string::npos) << finish()->line;
+  config_.job.strict = false;
+  config_.restorable = {{"step-8", 8, kOtherBuild}};
+  begin();
+  EXPECT_EQ(line_with(come("a", kOurs), data), "") << "the first micro-batch has the same result";
+}
+
 TEST_F(Fingerprints, ResumeWithTheSameBitsAndAnotherBuild_TheyMayDiffer) {
   config_.expected_trainers = 1;
   config_.restorable = {{"step-8", 8, kOtherBuild}};
