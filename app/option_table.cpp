@@ -220,7 +220,8 @@ constexpr OptionRow kTable[] = {
     {"min-trainers", "N", kFailures, kFree, "with fewer trainers, training waits", nullptr,
      add<&R::min_trainers, int_number>},
     {"gather-time", "TIME", kFailures, kFree,
-     "how long to wait for trainers, at the start and when too few are left", "5min", add<&R::gather_time>},
+     "how long to wait for trainers, at the start and when too few are left",
+     "5min, or longer for a slow script", add<&R::gather_time>},
     {"lost-after", "TIME", kFailures, kFree, "without a heartbeat for so long, a worker or trainer is lost",
      nullptr, add<&R::lost_after>},
     {"hang-after", "TIME", kFailures, kFree, "without progress for so long, a trainer is replaced", nullptr,
@@ -232,7 +233,7 @@ constexpr OptionRow kTable[] = {
 
     {"interface", "NAME", kNetwork, kFree,
      "the network interface (or address) of this machine to listen on, as NCCL_SOCKET_IFNAME",
-     "that, GLOO_SOCKET_IFNAME, this machine alone", add<&R::interface>},
+     "that, GLOO_SOCKET_IFNAME, in a Slurm job NodeAddr, else this machine alone", add<&R::interface>},
     {"port-range", "FIRST-LAST", kNetwork, kFree, "ports to listen on, as in 20000-20100", "any",
      add<&R::port_range>},
 
@@ -280,10 +281,9 @@ void add_options(CLI::App& command, RawOptions& raw) {
 void add_network_options(CLI::App& command, std::string& interface, std::string& port_range) {
   for (const OptionRow& row : kTable) {
     if (row.group != kNetwork) continue;
-    std::string& field = row.name == std::string_view("interface") ? interface : port_range;
-    command
-        .add_option(str("--", row.name), field,
-                    help_of(row, row.default_text != nullptr ? row.default_text : ""))
+    const bool is_interface = row.name == std::string_view("interface");
+    const std::string help = help_of(row, is_interface ? "that, GLOO_SOCKET_IFNAME, the run's" : "the run's");
+    command.add_option(str("--", row.name), is_interface ? interface : port_range, help)
         ->type_name(row.value);
   }
 }

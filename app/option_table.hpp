@@ -75,7 +75,7 @@ struct OptionRow {
 
 std::span<const OptionRow> option_table();
 void add_options(CLI::App& command, RawOptions& raw);
-// --interface and --port-range, for every command that starts workers; empty: not given.
+// --interface and --port-range of `rekindle join`, by default those of the run; empty: not given.
 void add_network_options(CLI::App& command, std::string& interface, std::string& port_range);
 // Leaves the essential options in the help of `command`.
 void show_essentials(CLI::App& command);
