@@ -9,29 +9,13 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "run/holder.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::run {
 
 // No run reaches a higher term, because each start of a coordinator claims one term.
 inline constexpr std::uint64_t kMostTerms = 999'999'999'999;
-
-struct Holder {
-  std::uint64_t term = 0;
-  std::string host, boot_id;
-  std::string pid_namespace;  // the namespace of pid
-  std::int64_t pid = 0;
-  std::uint64_t start_ticks = 0;  // start time of the process, to detect a reused pid
-  std::string slurm_job;          // empty: none; slurm_restarts: how often the job had been requeued
-  std::uint64_t slurm_restarts = 0;
-  std::string slurm_node;  // Slurm's name of the holder's node; empty: none
-  std::string since;
-  // The holder's supervisor, which started the holder and may start another coordinator. 0: unknown.
-  std::int64_t supervisor_pid = 0;
-  std::uint64_t supervisor_start_ticks = 0;
-  bool ended = false;     // terms/NNNN.ended exists
-  bool orphaned = false;  // ended because its supervisor died, not because the run ended
-};
 
 // Why a term has ended.
 enum class TermEnd {
@@ -49,14 +33,6 @@ bool superseded(const Layout& layout, std::uint64_t term);
 // has claimed the same number, or only lower claims are left, the result is own + 1: the directory belongs to
 // another run by now. An error if there are no claims: the storage is away, or the directory was moved.
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own);
-
-// Whether this process could see the holder's process (same host, boot and pid namespace).
-bool visible(const Holder& holder);
-
-// Whether that holder is provably gone: its term has ended, its process on this host is dead, or this host
-// was booted since. Two hosts may have the same name. An earlier attempt of this process's own Slurm job
-// counts as gone, because the job was requeued.
-bool provably_gone(const Holder& holder);
 
 // The callbacks of a claimant while another process may hold the run.
 struct ClaimWait {
@@ -77,17 +53,6 @@ Error held_error(const Layout& layout, const Holder& holder);
 // when `answers` has returned false for `patience`. A live holder (one that answers for longer than the
 // killed processes of a job need to die) is ExitCode::kConfig. ErrorKind::kAborted: `given_up` returned true.
 Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait);
-
-// Whether the holder's supervisor is provably dead: it ran on this host, and its process is gone.
-bool supervisor_gone(const Holder& holder);
-
-// Whether the holder's process is here and is suspended.
-bool suspended(const Holder& holder);
-
-// Whether the holder ran here, and needs to give no other sign of life: its supervisor, which kills a
-// coordinator that does nothing for 15 s and starts another one, may be alive, and neither process is
-// suspended.
-bool attended(const Holder& holder);
 
 // Marks the term as ended, so that the next claimant need not wait. Does nothing if neither this process nor
 // one of its children claimed the term.
