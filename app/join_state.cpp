@@ -27,9 +27,9 @@ std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
 }
 
 Status check_reachable(const run::Layout& layout) {
-  const std::string host = run::loopback_of_another_host(layout);
-  if (host.empty()) return {};
-  return fail(ExitCode::kConfig, str("the run listens only on the loopback address of host ", host),
+  const std::string where = run::foreign_loopback(layout);
+  if (where.empty()) return {};
+  return fail(ExitCode::kConfig, str("the run listens only on the loopback address of ", where),
               "stop it, and start it again with --interface NAME");
 }
 

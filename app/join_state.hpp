@@ -14,8 +14,8 @@ namespace rekindle::app {
 // interface of that name, else the interface on the route to the run's coordinator.
 std::string interface_for(const run::Layout& layout, const protocol::Job& job);
 
-// An error if the run listens on another machine's loopback address: this machine's own one would be dialled,
-// in vain.
+// An error if the run listens on the loopback address of another machine or container: this one's own address
+// would be dialled, in vain.
 Status check_reachable(const run::Layout& layout);
 
 // If this process's Slurm job is at its time limit or is preempted (SIGUSR1), the job is requeued, so that it

@@ -91,6 +91,8 @@ std::string link_at(const char* path) {
 
 std::string pid_namespace() { return link_at("/proc/self/ns/pid"); }
 
+std::string network_namespace() { return link_at("/proc/self/ns/net"); }
+
 std::string user_namespace() { return link_at("/proc/self/ns/user"); }
 
 }  // namespace rekindle

@@ -23,6 +23,9 @@ std::string boot_id();  // changes at every boot of this host
 // Processes of one namespace see each other in /proc; of two containers they need not. Source:
 // pid_namespaces(7).
 std::string pid_namespace();
+// Processes of one namespace have one loopback address; two containers of one host may have two. Source:
+// network_namespaces(7).
+std::string network_namespace();
 // A process may open the files of another one through /proc only in its own user namespace. Source:
 // user_namespaces(7).
 std::string user_namespace();

@@ -15,6 +15,7 @@ namespace {
 constexpr JsonField kClaimFields[] = {{"host", JsonType::kText},
                                       {"boot_id", JsonType::kText},
                                       {"pid_namespace", JsonType::kText},
+                                      {"network_namespace", JsonType::kText},
                                       {"pid", JsonType::kWhole},
                                       {"start_ticks", JsonType::kWhole},
                                       {"since", JsonType::kText},
@@ -58,6 +59,7 @@ std::string own_claim() {
   nlohmann::json json = {
       {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
       {"pid", ::getpid()},   {"start_ticks", own_start_ticks()}, {"since", utc_now()}};
+  json["network_namespace"] = network_namespace();
   json["supervisor_pid"] = ::getppid();
   json["supervisor_start_ticks"] = start_ticks_of(::getppid());
   if (const std::string job = slurm_job(); !job.empty()) {
@@ -74,6 +76,7 @@ Result<Holder> read_claim(std::string_view text, const std::string& source) {
   holder.host = json.value("host", "");
   holder.boot_id = json.value("boot_id", "");
   holder.pid_namespace = json.value("pid_namespace", "");
+  holder.network_namespace = json.value("network_namespace", "");
   holder.pid = json.value("pid", std::int64_t{0});
   holder.start_ticks = json.value("start_ticks", std::uint64_t{0});
   holder.since = json.value("since", "");
@@ -103,6 +106,12 @@ bool is_of_my_supervisor(const Holder& claim) {
 
 bool visible(const Holder& holder) {
   return holder.host == host_name() && holder.boot_id == boot_id() && holder.pid_namespace == pid_namespace();
+}
+
+bool shares_loopback(const Holder& holder) {
+  const std::string own = network_namespace();
+  const bool known = !holder.network_namespace.empty() && !own.empty();
+  return holder.boot_id == boot_id() && (!known || holder.network_namespace == own);
 }
 
 bool provably_gone(const Holder& holder) {

@@ -12,7 +12,8 @@ namespace rekindle::run {
 struct Holder {
   std::uint64_t term = 0;
   std::string host, boot_id;
-  std::string pid_namespace;  // the namespace of pid
+  std::string pid_namespace;      // the namespace of pid
+  std::string network_namespace;  // empty: unknown (claims of earlier versions)
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;  // start time of the process, to detect a reused pid
   std::string slurm_job;          // empty: none; slurm_restarts: how often the job had been requeued
@@ -37,6 +38,9 @@ bool is_of_my_supervisor(const Holder& claim);
 
 // Whether this process could see the holder's process (same host, boot and pid namespace).
 bool visible(const Holder& holder);
+
+// Whether the holder's loopback address is this process's, too.
+bool shares_loopback(const Holder& holder);
 
 // Whether that holder is provably gone: its term has ended, its process on this host is dead, or this host
 // was booted since. Two hosts may have the same name. An earlier attempt of this process's own Slurm job

@@ -6,6 +6,7 @@
 #include "base/files.hpp"
 #include "base/json_reader.hpp"
 #include "base/network.hpp"
+#include "base/text.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::run {
@@ -23,13 +24,15 @@ std::optional<CoordinatorPlace> read_place(const Layout& layout) {
   return CoordinatorPlace{term, json->value("host", ""), static_cast<std::uint16_t>(port)};
 }
 
-std::string loopback_of_another_host(const Layout& layout) {
+std::string foreign_loopback(const Layout& layout) {
   const auto place = read_place(layout);
   const auto holder = newest_term(layout);
   if (!place || !is_loopback(place->host) || !holder || !*holder || (*holder)->ended ||
-      (*holder)->boot_id == boot_id())
+      place->term != (*holder)->term || shares_loopback(**holder))
     return "";
-  return (*holder)->host;
+  if ((*holder)->boot_id == boot_id())
+    return str("another container of this machine (", (*holder)->host, ")");
+  return str("host ", (*holder)->host);
 }
 
 }  // namespace rekindle::run

@@ -18,8 +18,8 @@ struct CoordinatorPlace {
 // nullopt if no coordinator has written the file yet, or if the content is not valid.
 std::optional<CoordinatorPlace> read_place(const Layout& layout);
 
-// The host on whose loopback address the run listens, if that is another machine; else "". Who dials this
-// address here, reaches this machine.
-std::string loopback_of_another_host(const Layout& layout);
+// Where the loopback address is on which the run listens, if it is not this process's own one: "host n7", or
+// another container of this machine. Else "".
+std::string foreign_loopback(const Layout& layout);
 
 }  // namespace rekindle::run
