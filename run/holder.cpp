@@ -22,6 +22,7 @@ constexpr JsonField kClaimFields[] = {{"host", JsonType::kText},
                                       {"slurm_job", JsonType::kText},
                                       {"slurm_node", JsonType::kText},
                                       {"slurm_restarts", JsonType::kWhole},
+                                      {"directory_inode", JsonType::kWhole},
                                       {"supervisor_pid", JsonType::kWhole},
                                       {"supervisor_start_ticks", JsonType::kWhole}};
 
@@ -55,11 +56,12 @@ std::uint64_t slurm_restarts() {
 
 }  // namespace
 
-std::string own_claim() {
+std::string own_claim(std::uint64_t directory_inode) {
   nlohmann::json json = {
       {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
       {"pid", ::getpid()},   {"start_ticks", own_start_ticks()}, {"since", utc_now()}};
   json["network_namespace"] = network_namespace();
+  json["directory_inode"] = directory_inode;
   json["supervisor_pid"] = ::getppid();
   json["supervisor_start_ticks"] = start_ticks_of(::getppid());
   if (const std::string job = slurm_job(); !job.empty()) {
@@ -83,6 +85,7 @@ Result<Holder> read_claim(std::string_view text, const std::string& source) {
   holder.slurm_job = json.value("slurm_job", "");
   holder.slurm_node = json.value("slurm_node", "");
   holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
+  holder.directory_inode = json.value("directory_inode", std::uint64_t{0});
   holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
   holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
   return holder;

@@ -23,12 +23,13 @@ struct Holder {
   // The holder's supervisor, which started the holder and may start another coordinator. 0: unknown.
   std::int64_t supervisor_pid = 0;
   std::uint64_t supervisor_start_ticks = 0;
-  bool ended = false;     // terms/NNNN.ended exists
+  std::uint64_t directory_inode = 0;  // of the run directory; 0: unknown (claims of earlier versions)
+  bool ended = false;     // terms/NNNN.ended exists, or a live process holds another directory by this claim
   bool orphaned = false;  // ended because its supervisor died, not because the run ended
 };
 
 // The content of a claim of this process, and the holder that a claim names. `source`: its name for messages.
-std::string own_claim();
+std::string own_claim(std::uint64_t directory_inode);
 Result<Holder> read_claim(std::string_view text, const std::string& source);
 
 // Whether this process made the claim, a child of it, or another child of its own parent.

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "run/claimant.hpp"
 #include "run/fencing.hpp"
+#include "run/trust.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -38,6 +39,15 @@ FilePath mark_of(const Layout& layout, std::uint64_t term) {
   return layout.terms() / (term_name(term) + ".ended");
 }
 
+// Whether this directory is a copy, and the claim's process holds the original. On another host, the same
+// directory may have another inode (some FUSE mounts), and a process that is not visible may be gone: then
+// the silence decides.
+Result<bool> is_of_another_directory(const Layout& layout, const Holder& holder) {
+  if (holder.directory_inode == 0 || !visible(holder)) return false;
+  REKINDLE_TRY(const std::uint64_t inode, inode_of(layout));
+  return inode != holder.directory_inode;
+}
+
 // The text in the mark of a term whose supervisor died.
 constexpr const char* kOrphanedMark = "orphaned";
 
@@ -57,7 +67,8 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   if (!claim) return fail(ExitCode::kConfig, claim.error().what, kRemoveClaim);
   Holder& holder = *claim;
   holder.term = newest;
-  holder.ended = path_exists(mark_of(layout, newest));
+  REKINDLE_TRY(const bool of_another, is_of_another_directory(layout, holder));
+  holder.ended = of_another || path_exists(mark_of(layout, newest));
   holder.orphaned =
       holder.ended &&
       read_text(mark_of(layout, newest), kMostOfANote).value_or("").find(kOrphanedMark) != std::string::npos;
@@ -98,7 +109,8 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, Claimant& c
   if (!holder) REKINDLE_CHECK(sync_directory(layout.root()));
   const auto term = claimant.term_to_claim(seen(holder));
   if (!term) return std::optional<std::uint64_t>();
-  REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(*term), own_claim()));
+  REKINDLE_TRY(const std::uint64_t inode, inode_of(layout));
+  REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(*term), own_claim(inode)));
   return claimant.on_created(*term, created) ? term : std::nullopt;
 }
 

@@ -76,7 +76,8 @@ JobTrail trail_of(const run::Layout& layout) {
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
 bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
   if (!run::provably_gone(last) || !last.slurm_job.empty()) return false;
-  if (last.supervisor_pid != 0 && !run::supervisor_gone(last)) return false;
+  // If the term has ended, the supervisor starts no other coordinator; of a copy, it holds the original.
+  if (!last.ended && last.supervisor_pid != 0 && !run::supervisor_gone(last)) return false;
   const auto claimed = age_of(last.since), updated = age_of(summary.updated);
   return claimed && *claimed >= kNoHelperAfter && (!updated || *updated >= kNoHelperAfter);
 }

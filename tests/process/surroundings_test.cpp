@@ -91,6 +91,22 @@ TEST_F(Surroundings, DirectoryMovedAndAnotherRunInItsPlace_TheFirstTouchesNothin
   EXPECT_EQ(digest_of(second_dir), digest_of(scratch_ / "other"));
 }
 
+TEST_F(Surroundings, DirectoryCopiedMeanwhile_TheCopyIsARunOfItsOwn) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "5"}));
+  ASSERT_NO_FATAL_FAILURE(wait_for_step(20));
+  const fs::path copy = scratch_ / "copy";
+  Program({"/bin/cp", "-a", dir(), copy}).wait();  // not 0 if a temporary file was gone before it was copied
+  const Outcome stop = run({"stop", copy});
+  EXPECT_EQ(stop.exit_code, 78) << stop.out;
+  EXPECT_NE(stop.err.find("there is no live run in"), std::string::npos) << stop.err;
+  const int steps = common_steps_after(reached_step(copy));
+  const Outcome finished = run(mnist_run(copy, 1, steps));
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(digest_of(copy), quiet_digest(steps));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+}
+
 // The coordinator of the run listens on 127.0.0.1, which the other host cannot reach; but the coordinator
 // also writes its status.
 TEST_F(Surroundings, SameRunFromAnotherHost_RefusedAndTheFirstGoesOn) {

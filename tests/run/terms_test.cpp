@@ -97,6 +97,33 @@ TEST_F(RunDirectory, AnotherHostOfThisName_GoneOnlyWhenItsPortIsSilent) {
   EXPECT_EQ(claim(false).value_or(0), 2U);
 }
 
+TEST_F(RunDirectory, CopyOfTheDirectoryOfALiveRun_IsNotHeld) {
+  ASSERT_EQ(claim().value_or(0), 1U);
+  const TemporaryDirectory other;
+  const Layout copy(other.path() / "copy"), moved(other.path() / "moved");
+  fs::copy(path_, copy.root().path(), fs::copy_options::recursive);
+  EXPECT_TRUE(newest_term(copy).value()->ended);
+  EXPECT_FALSE(newest_term(layout_).value()->ended);
+  fs::rename(path_, moved.root().path());
+  EXPECT_FALSE(newest_term(moved).value()->ended) << "the same directory under another name";
+  const auto claimed =
+      claim_term(copy, {.patience = std::chrono::hours(1), .answers = [](const Holder&) { return true; }});
+  EXPECT_EQ(claimed.value_or(0), 2U);
+  EXPECT_FALSE(newest_term(copy).value()->ended);
+}
+
+// Of earlier versions.
+TEST_F(RunDirectory, CopyWhoseClaimNamesNoDirectory_IsHeld) {
+  ASSERT_EQ(claim().value_or(0), 1U);
+  const fs::path file = (layout_.terms() / "0001").path();
+  nlohmann::json holder = nlohmann::json::parse(std::ifstream(file));
+  ASSERT_EQ(holder.erase("directory_inode"), 1U);
+  std::ofstream(file) << holder;
+  const TemporaryDirectory other;
+  fs::copy(path_, other.path(), fs::copy_options::recursive);
+  EXPECT_FALSE(newest_term(Layout(other.path())).value()->ended);
+}
+
 TEST_F(RunDirectory, HolderThatNobodyReaped_TakenOver) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(claim().value_or(0) == 1 ? 0 : 1);

@@ -1,12 +1,15 @@
 #include "view/runs.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "../run/run_directory_fixture.hpp"
 #include "base/clock.hpp"
+#include "base/process.hpp"
+#include "run/trust.hpp"
 
 namespace rekindle::view {
 namespace {
@@ -182,6 +185,22 @@ TEST_F(Runs, WhoseProcessesAreAllGone_AreLostWhenNoHelperTakesThemOver) {
   EXPECT_EQ(outcome("running", old), Outcome::kGoesOn) << "no proof of a death on another host";
   write_term(3, host_name(), "another boot", 4711, pid_namespace(), utc_now());
   EXPECT_EQ(outcome("running", old), Outcome::kGoesOn) << "it was claimed just now";
+}
+
+TEST_F(Runs, ThatAreCopiesOfALiveRun_AreLost) {
+  std::ofstream(path_ / "run.toml") << "";
+  const std::string old = "2001-02-03T04:05:06Z";
+  write_status(path_, {{"state", "running"}, {"attempt", 1}, {"term", 1}, {"updated", old}});
+  nlohmann::json holder = {{"host", host_name()}, {"boot_id", boot_id()}, {"pid_namespace", pid_namespace()},
+                           {"since", old},        {"pid", ::getpid()},    {"supervisor_pid", ::getppid()}};
+  holder["start_ticks"] = stat_field(::getpid(), 22);
+  holder["supervisor_start_ticks"] = stat_field(::getppid(), 22);
+  write_claim(1, holder);
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn);
+  holder["directory_inode"] = run::inode_of(layout_).value() + 1;
+  write_claim(1, holder);
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kLost);
+  EXPECT_THAT(summarize(path_).state, HasSubstr("ended without a report"));
 }
 
 TEST_F(Runs, OfAJobWhoseProcessesAreGone_GoOn) {
