@@ -14,6 +14,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
+#include "protocol/admission.hpp"
 #include "protocol/wire.hpp"
 
 namespace rekindle::actors {
@@ -80,8 +81,8 @@ class Host {
     std::string refused;
     if (!registration)
       refused = registration.error().line();
-    else if (registration->build != parts_.options.build)
-      refused = "another build of rekindle: use one for all nodes";
+    else
+      refused = refusal_of(*registration, parts_.options.build, parts_.options.layout.root().root_inode());
     // The Welcome must arrive before any order to the worker.
     self_->send(worker, Welcome{term_, refused});
     if (!refused.empty()) return log_warning(str("worker ", message.worker, " is refused: ", refused));

@@ -55,6 +55,7 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.build = options.build;
   worker.slots = static_cast<int>(options.job.trainers_per_worker);
   worker.joined = options.joined;
+  worker.directory_inode = options.layout.root().root_inode();
   worker.least_term = options.term;
   worker.alone_limit = options.alone_limit;
   // Long preparations lengthen the gather time, too (app/options.cpp).

@@ -34,8 +34,10 @@ struct Registration {
   int slots = 1;                       // number of trainers that this worker keeps running
   std::vector<TrainerState> trainers;  // the trainers that are warmed up
   bool joined = false;  // a worker of `rekindle join`: if this worker is refused, the run continues
+  std::uint64_t directory_inode = 0;  // of the run directory as this worker sees it; 0: unknown
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, trainers, joined)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, trainers, joined,
+                                   directory_inode)
 
 // ---- coordinator to worker ----
 

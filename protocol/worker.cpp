@@ -65,7 +65,8 @@ void Worker::handle(const RegisterAgain& order) {
 }
 
 void Worker::register_again() {
-  Registration registration{config_.worker, config_.host, config_.build, config_.slots, {}, config_.joined};
+  Registration registration{config_.worker, config_.host,           config_.build, config_.slots, {},
+                            config_.joined, config_.directory_inode};
   for (const auto& [name, trainer] : trainers_) {
     if (trainer.ready) registration.trainers.push_back(trainer.state);
   }

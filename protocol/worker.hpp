@@ -18,7 +18,8 @@ namespace rekindle::protocol {
 struct WorkerConfig {
   std::string worker, host, build;  // `worker`: a random name, never reused
   int slots = 1;
-  bool joined = false;  // a worker of `rekindle join`
+  bool joined = false;                // a worker of `rekindle join`
+  std::uint64_t directory_inode = 0;  // of the run directory; 0: unknown
   std::uint64_t least_term = 0;
   Time beat{500}, slowest_beat{1250};  // interval of heartbeats; longer in generations of many trainers
   // Delay before a crashed trainer is replaced, doubled each time.

@@ -236,6 +236,7 @@ int tell_space(const char* /*path*/, struct statvfs* out) {
 // What the kernel remembers is asked for again each time: the nodes' ideas are made up here.
 void* begin(fuse_conn_info* /*connection*/, fuse_config* config) {
   config->entry_timeout = config->attr_timeout = config->negative_timeout = 0;
+  config->use_ino = 1;  // all nodes see the same inode numbers
   config->auto_cache = node().habits.keeps_unchanged ? 1 : 0;
   return fuse_get_context()->private_data;
 }

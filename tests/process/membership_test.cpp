@@ -142,6 +142,7 @@ TEST_F(Membership, JoinInASlurmJobOfARunThatDoesNotReturn_SaysSoAndEnds0) {
       << outcome.out;
 }
 
+// Its shards would be written into the copy, so no checkpoint of the run would be complete.
 TEST_F(Membership, JoinOfAFile_SaysSo) {
   std::ofstream(scratch_ / "file") << "x";
   const Outcome outcome = run({"join", scratch_ / "file"});

@@ -107,6 +107,22 @@ TEST_F(Surroundings, DirectoryCopiedMeanwhile_TheCopyIsARunOfItsOwn) {
   stop_and_compare();
 }
 
+// On the run's own machine, no attempt runs in the copy, and the helper would wait for one.
+TEST_F(Surroundings, JoinOfACopyFromAnotherMachine_RefusedAndTheRunGoesOn) {
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "only root can make namespaces");
+  const Arguments elsewhere{
+      "/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"};
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  const fs::path copy = scratch_ / "copy";
+  Program({"/bin/cp", "-a", dir(), copy}).wait();  // not 0 if a temporary file was gone before it was copied
+  const Outcome helper = Program(elsewhere + Arguments{rekindle(), "join", copy}).wait();
+  EXPECT_EQ(helper.exit_code, 78) << helper.out << helper.err;
+  EXPECT_NE(helper.err.find("its run directory is not the run's own"), std::string::npos) << helper.err;
+  EXPECT_NE(helper.err.find("does not accept these workers"), std::string::npos) << helper.err;
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+}
+
 // The coordinator of the run listens on 127.0.0.1, which the other host cannot reach; but the coordinator
 // also writes its status.
 TEST_F(Surroundings, SameRunFromAnotherHost_RefusedAndTheFirstGoesOn) {

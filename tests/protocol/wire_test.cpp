@@ -31,12 +31,14 @@ TEST(Wire, RegistrationsSurviveTheTripWithAndWithoutWhatIsOptional) {
   registration.trainers[1].started = Start{};
   registration.trainers[1].started->step = 7;
   registration.trainers[1].parked = Paused{};
+  registration.directory_inode = std::uint64_t{1} << 63;
   const auto back = decode<Registration>(encode(registration));
   ASSERT_TRUE(back);
   ASSERT_EQ(back->trainers.size(), 2U);
   EXPECT_FALSE(back->trainers[0].started);
   EXPECT_EQ(back->trainers[1].started->step, 7U);
   EXPECT_TRUE(back->trainers[1].parked);
+  EXPECT_EQ(back->directory_inode, std::uint64_t{1} << 63);
   EXPECT_FALSE(decode<Registration>("{\"worker\":3}"));
 }
 

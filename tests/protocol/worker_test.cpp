@@ -17,7 +17,7 @@ class WorkerTest : public ::testing::Test {
  protected:
   WorkerTest() {
     config_.worker = "w";
-    config_.slots = 1;
+    config_.directory_inode = 7;
     machine_.emplace(config_, now_);
   }
   std::vector<WorkerEffect> feed(const WorkerEvent& event) { return machine_->on(now_, event); }
@@ -104,6 +104,7 @@ TEST_F(WorkerTest, NewCoordinator_ReceivesTheGenerationThePauseAndTheShards) {
   feed(Disconnected{1});
   say(Paused{{1, 4}, trainer_, true, 9, PauseReason::kExchangeFailed, 1, {}, ""});
   const Registration registration = meet(2);
+  EXPECT_EQ(registration.directory_inode, 7U);
   ASSERT_EQ(registration.trainers.size(), 1U);
   EXPECT_EQ(registration.trainers[0].started->generation, (GenerationId{1, 4}));
   EXPECT_EQ(registration.trainers[0].parked->held_step, 9U);
