@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -29,15 +30,24 @@ class CoordinatorFinder {
   void set_connected(bool connected) { connected_ = connected; }
 
  private:
+  // An address that does not accept connections.
+  struct Unanswered {
+    std::uint64_t term = 0;
+    std::chrono::milliseconds since{0};  // boot_time()
+    bool warned = false;
+  };
   void look();
   void try_connect(const run::CoordinatorPlace& place);
+  void note_silence(const run::CoordinatorPlace& place);
 
   caf::actor_system& system_;
   const run::Layout layout_;
   const Listener listener_;
   std::atomic<std::uint64_t> wanted_ = 0;  // 0: none
   std::atomic<bool> connected_ = false;
-  bool keys_warned_ = false;  // used by the finder's thread only
+  // The rest is used by the finder's thread only.
+  Unanswered unanswered_;
+  bool keys_warned_ = false;
 };
 
 }  // namespace rekindle::actors

@@ -227,6 +227,10 @@ class Helper {
   }
 
   Result<std::optional<int>> not_back() const {
+    // Its status is written every few seconds.
+    constexpr std::chrono::seconds kLive{10};
+    if (seen_.sign == run::Sign::kAlive && watch_.silent_for(boot_time()) < kLive)
+      return forward_error(unreachable(layout_));
     const std::string line =
         str("the run in ", options_.run_dir.string(), " was not started again within --wait");
     if (slurm::in_job()) {  // a job whose help was not needed has not failed

@@ -7,6 +7,7 @@
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
 #include "app/workers.hpp"
+#include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/network.hpp"
 #include "base/text.hpp"
@@ -31,6 +32,15 @@ Status check_reachable(const run::Layout& layout) {
   if (where.empty()) return {};
   return fail(ExitCode::kConfig, str("the run listens only on the loopback address of ", where),
               "stop it, and start it again with --interface NAME");
+}
+
+Error unreachable(const run::Layout& layout) {
+  const auto place = run::read_place(layout);
+  return {ExitCode::kSaved,
+          str("the run in ", layout.root().string(),
+              " goes on, but these workers have no connection to its coordinator",
+              place ? str(" at ", place->host, ":", place->port) : ""),
+          "look at the firewall between the machines, and at --interface of the run"};
 }
 
 void come_back(int signal) {

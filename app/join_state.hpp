@@ -1,6 +1,7 @@
 // Queries of `rekindle join`: to the run directory, and to Slurm about its own job.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,9 @@ std::string interface_for(const run::Layout& layout, const protocol::Job& job);
 // An error if the run listens on the loopback address of another machine or container: this one's own address
 // would be dialled, in vain.
 Status check_reachable(const run::Layout& layout);
+
+// The error if the run goes on, but no worker of this machine could connect to its coordinator.
+Error unreachable(const run::Layout& layout);
 
 // If this process's Slurm job is at its time limit or is preempted (SIGUSR1), the job is requeued, so that it
 // helps again later. Outside of a job, does nothing.

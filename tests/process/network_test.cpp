@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../needs.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 #include "namespaces.hpp"
@@ -54,6 +55,24 @@ TEST_F(NetworkFaults, DataLinkOfTwoTrainersBlocked_NamedAndTheRunGoesOnWithoutOn
   const Outcome left = one.running() ? two.wait() : one.wait();
   EXPECT_EQ(left.exit_code, 70) << left.err;
   EXPECT_EQ(times_logged("no heartbeat"), 0) << log();  // all processes were reachable all the time
+  stop_and_compare();
+}
+
+TEST_F(NetworkFaults, HelperBehindAFirewall_SaysWhatItCannotReachAndTheRunGoesOn) {
+  Network network(2);
+  network.block(0, 1);
+  ASSERT_NO_FATAL_FAILURE(begin(1, kOnTheNetwork, network.on(0)));
+  const Outcome helper = Program(network.on(1) + join() + Arguments{"--wait", "20s"}).wait();
+  EXPECT_EQ(helper.exit_code, 75) << helper.out << helper.err;
+  EXPECT_NE(helper.err.find(str("has not ended, but its coordinator at ", Network::address(0), ":")),
+            std::string::npos)
+      << helper.err;
+  std::string logs;
+  for (const auto& entry : fs::directory_iterator(dir() / "logs"))
+    if (entry.path().filename().string().starts_with("worker-")) logs += read_text(entry.path()).value_or("");
+  const std::string line = str("cannot connect to the coordinator of term 1: ", Network::address(0), ":");
+  EXPECT_EQ(times_in(logs, line), 1U) << logs;
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
   stop_and_compare();
 }
 
