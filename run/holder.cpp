@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/json_reader.hpp"
 #include "base/process.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -22,7 +23,7 @@ constexpr JsonField kClaimFields[] = {{"host", JsonType::kText},
                                       {"slurm_job", JsonType::kText},
                                       {"slurm_node", JsonType::kText},
                                       {"slurm_restarts", JsonType::kWhole},
-                                      {"directory_inode", JsonType::kWhole},
+                                      {"directory_inode", JsonType::kText},
                                       {"supervisor_pid", JsonType::kWhole},
                                       {"supervisor_start_ticks", JsonType::kWhole}};
 
@@ -61,7 +62,7 @@ std::string own_claim(std::uint64_t directory_inode) {
       {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
       {"pid", ::getpid()},   {"start_ticks", own_start_ticks()}, {"since", utc_now()}};
   json["network_namespace"] = network_namespace();
-  json["directory_inode"] = directory_inode;
+  json["directory_inode"] = str(directory_inode);  // a JSON number is read up to 2^63 - 1
   json["supervisor_pid"] = ::getppid();
   json["supervisor_start_ticks"] = start_ticks_of(::getppid());
   if (const std::string job = slurm_job(); !job.empty()) {
@@ -85,7 +86,7 @@ Result<Holder> read_claim(std::string_view text, const std::string& source) {
   holder.slurm_job = json.value("slurm_job", "");
   holder.slurm_node = json.value("slurm_node", "");
   holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
-  holder.directory_inode = json.value("directory_inode", std::uint64_t{0});
+  holder.directory_inode = std::strtoull(json.value("directory_inode", "").c_str(), nullptr, 10);
   holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
   holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
   return holder;
@@ -117,19 +118,20 @@ bool shares_loopback(const Holder& holder) {
   return holder.boot_id == boot_id() && (!known || holder.network_namespace == own);
 }
 
-bool provably_gone(const Holder& holder) {
+bool surely_gone(const Holder& holder) {
   if (holder.ended) return true;
   if (!holder.slurm_job.empty() && holder.slurm_job == slurm_job() &&
       holder.slurm_restarts < slurm_restarts())
     return true;
-  if (holder.host != host_name()) return false;
-  if (holder.boot_id != boot_id()) {
-    // A different host with the same name may have been up for longer than the claim's age.
-    const auto age = age_of(holder.since);
-    return age && *age >= boot_time();
-  }
   // In another container of this host, the holder may be alive but invisible. A zombie counts as gone.
   return visible(holder) && process_gone(holder.pid, holder.start_ticks);
+}
+
+bool provably_gone(const Holder& holder) {
+  if (surely_gone(holder)) return true;
+  if (holder.host != host_name() || holder.boot_id == boot_id()) return false;
+  const auto age = age_of(holder.since);
+  return age && *age >= boot_time();
 }
 
 bool supervisor_gone(const Holder& holder) {

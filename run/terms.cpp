@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -45,7 +47,12 @@ FilePath mark_of(const Layout& layout, std::uint64_t term) {
 Result<bool> is_of_another_directory(const Layout& layout, const Holder& holder) {
   if (holder.directory_inode == 0 || !visible(holder)) return false;
   REKINDLE_TRY(const std::uint64_t inode, inode_of(layout));
-  return inode != holder.directory_inode;
+  if (inode == holder.directory_inode) return false;
+  // A live run writes its status every few seconds. Two paths to one directory may have different inodes,
+  // too.
+  constexpr std::time_t kLive = 10;
+  REKINDLE_TRY(const auto status, look_at(layout.status()));
+  return !status || std::abs(std::time(nullptr) - status->st_mtim.tv_sec) > kLive;
 }
 
 // The text in the mark of a term whose supervisor died.
@@ -98,7 +105,7 @@ constexpr std::chrono::milliseconds kBetweenTries{500};
 
 std::optional<SeenTerm> seen(const std::optional<Holder>& holder) {
   if (!holder) return std::nullopt;
-  return SeenTerm{holder->term, holder->ended, provably_gone(*holder)};
+  return SeenTerm{holder->term, holder->ended, surely_gone(*holder)};
 }
 
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, Claimant& claimant) {

@@ -85,16 +85,17 @@ TEST_F(RunDirectory, HolderInAnotherContainerOfThisHost_GoneOnlyWhenItsPortIsSil
   EXPECT_EQ(claim(false).value_or(0), 2U);
 }
 
-TEST_F(RunDirectory, HostBootedSince_TakenOver) {
+// It was booted since, or it is another machine of this name.
+TEST_F(RunDirectory, HostOfThisNameAndAnotherBoot_GoneOnlyWhenItsPortIsSilent) {
   write_term(1, host_name(), "another boot", 1);  // long ago
-  EXPECT_EQ(claim().value_or(0), 2U);
-}
-
-TEST_F(RunDirectory, AnotherHostOfThisName_GoneOnlyWhenItsPortIsSilent) {
-  write_term(1, host_name(), "another boot", 1, pid_namespace(),
-             utc_now());  // this host has been up for longer
+  EXPECT_TRUE(provably_gone(**newest_term(layout_)));
   EXPECT_FALSE(claim(true));
   EXPECT_EQ(claim(false).value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HostOfThisNameThatWasNotBootedSince_IsNotShownAsGone) {
+  write_term(1, host_name(), "another boot", 1, pid_namespace(), utc_now());
+  EXPECT_FALSE(provably_gone(**newest_term(layout_)));
 }
 
 TEST_F(RunDirectory, CopyOfTheDirectoryOfALiveRun_IsNotHeld) {
@@ -110,6 +111,22 @@ TEST_F(RunDirectory, CopyOfTheDirectoryOfALiveRun_IsNotHeld) {
       claim_term(copy, {.patience = std::chrono::hours(1), .answers = [](const Holder&) { return true; }});
   EXPECT_EQ(claimed.value_or(0), 2U);
   EXPECT_FALSE(newest_term(copy).value()->ended);
+}
+
+TEST_F(RunDirectory, AnotherPathToALiveRun_IsHeldWhateverItsInode) {
+  ASSERT_EQ(claim().value_or(0), 1U);
+  const TemporaryDirectory other;
+  fs::copy(path_, other.path(), fs::copy_options::recursive);
+  const Layout seen(other.path());
+  std::ofstream(seen.status().path()) << "{}";
+  EXPECT_FALSE(newest_term(seen).value()->ended);
+  fs::last_write_time(seen.status().path(), fs::file_time_type::clock::now() - std::chrono::seconds(20));
+  EXPECT_TRUE(newest_term(seen).value()->ended) << "a copy, whose files nobody writes";
+}
+
+TEST_F(RunDirectory, InodeOfMoreThan63Bits_CanBeReadAgain) {
+  write_claim(1, {{"host", "n7"}, {"directory_inode", "18446744073709551615"}});
+  EXPECT_EQ(newest_term(layout_).value()->directory_inode, UINT64_MAX);
 }
 
 // Of earlier versions.
@@ -176,9 +193,8 @@ TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
     children.push_back(::fork());
     if (children.back() == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const bool won = claim().has_value();
-      while (won) ::pause();  // stays alive while the others try, because they may replace a dead holder
-      ::_exit(won ? 0 : 1);
+      if (!claim()) ::_exit(1);
+      for (;;) ::pause();  // stays alive while the others try, because they may replace a dead holder
     }
   }
   int winners = 0, losers = 0;

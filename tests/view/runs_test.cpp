@@ -197,7 +197,8 @@ TEST_F(Runs, ThatAreCopiesOfALiveRun_AreLost) {
   holder["supervisor_start_ticks"] = stat_field(::getppid(), 22);
   write_claim(1, holder);
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn);
-  holder["directory_inode"] = run::inode_of(layout_).value() + 1;
+  holder["directory_inode"] = str(run::inode_of(layout_).value() + 1);
+  fs::last_write_time(path_ / "status.json", fs::file_time_type::clock::now() - std::chrono::hours(1));
   write_claim(1, holder);
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kLost);
   EXPECT_THAT(summarize(path_).state, HasSubstr("ended without a report"));
