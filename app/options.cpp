@@ -31,16 +31,31 @@ JobOptions::JobOptions(CLI::App& command, AskNames ask, Script script, AskScript
   add_options(command, raw_);
 }
 
-std::string or_from_environment(const std::string& interface) {
-  if (!interface.empty()) return interface;
+namespace {
+
+// The variable that is the default of --interface; empty: none is set.
+std::string interface_variable() {
   for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
-    if (std::string value = environment_variable(name); !value.empty()) return value;
+    if (!environment_variable(name).empty()) return name;
   }
   return "";
 }
 
+}  // namespace
+
+std::string or_from_environment(const std::string& interface) {
+  const std::string variable = interface_variable();
+  return interface.empty() && !variable.empty() ? environment_variable(variable.c_str()) : interface;
+}
+
 Status check_network(const std::string& interface, const std::string& port_range) {
-  REKINDLE_CHECK(choose_address(interfaces(), interface));
+  if (const auto address = choose_address(interfaces(), interface); !address) {
+    const std::string variable = interface_variable();
+    const bool from_variable = !variable.empty() && environment_variable(variable.c_str()) == interface;
+    const Error& error = address.error();
+    return fail(error.code, error.what,
+                from_variable ? str(error.hint, ", the default of which is ", variable) : error.hint);
+  }
   REKINDLE_CHECK(parse_port_range(port_range));
   return {};
 }

@@ -84,7 +84,8 @@ Result<Interface> choose_interface(const std::vector<Interface>& there, const st
     if (chosen == nullptr && wanted[0] != '=') chosen = find(there, words, false);
   }
   if (chosen != nullptr) return *chosen;
-  return fail(ExitCode::kConfig, str("this host has no network interface '", wanted, "' that is up"),
+  return fail(ExitCode::kConfig,
+              str("this host has no network interface '", wanted, "' that is up and has an IPv4 address"),
               str("there is: ", names_of(there), "; see --interface"));
 }
 

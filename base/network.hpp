@@ -14,7 +14,7 @@ struct Interface {
   bool loopback = false;
 };
 
-// This host's interfaces that are up, one entry for each address.
+// This host's interfaces that are up, one entry for each IPv4 address.
 std::vector<Interface> interfaces();
 
 // The interface to listen on. `wanted` has the form of NCCL_SOCKET_IFNAME: names or prefixes of names,

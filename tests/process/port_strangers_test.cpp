@@ -175,11 +175,14 @@ TEST_F(Ports, InterfaceThatIsNotThere_RefusedWithThoseThatAre) {
   EXPECT_EQ(outcome.exit_code, 78);
   EXPECT_NE(outcome.err.find("no network interface 'nothing7'"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("lo (127.0.0.1)"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("SOCKET_IFNAME"), std::string::npos) << outcome.err;
   EXPECT_EQ(run(mnist_run(dir(), 1, 3) + Arguments{"--port-range", "30-20"}).exit_code, 64);
   const Arguments environment{"/usr/bin/env", "NCCL_SOCKET_IFNAME=nothing8", "GLOO_SOCKET_IFNAME=lo"};
   const Outcome by_environment = Program(environment + Arguments{rekindle()} + mnist_run(dir(), 1, 3)).wait();
   EXPECT_EQ(by_environment.exit_code, 78);
-  EXPECT_NE(by_environment.err.find("'nothing8'"), std::string::npos) << by_environment.err;
+  EXPECT_NE(by_environment.err.find("'nothing8' that is up and has an IPv4 address"), std::string::npos)
+      << by_environment.err;
+  EXPECT_NE(by_environment.err.find("NCCL_SOCKET_IFNAME"), std::string::npos) << by_environment.err;
 }
 
 }  // namespace
