@@ -104,7 +104,7 @@ std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t pro
   if (job.device == "cpu" && 4 * used <= processors && trainers < job.micro_batches)
     return {str("this run uses ", used, " of ", counted(processors, "processor"),
                 ": more --workers use more, and change no bit (--threads does)")};
-  if (job.device != "cpu" || processors == 0 || used <= processors) return {};
+  if (job.device != "cpu" || used <= processors) return {};
   return {str("warning: ", counted(trainers, "trainer"), " of ", counted(job.threads, "thread"), " share ",
               counted(processors, "processor"), ": more than ",
               std::max<std::uint64_t>(1, processors / job.threads), " at once will not be faster")};

@@ -16,7 +16,7 @@ std::string word_for_sample(const protocol::Job& job);
 std::string banner(const LocalOptions& options, std::uint64_t workers);
 
 // Warnings of a run on this machine alone: it is one node of a job with more, or there are more compute
-// threads than processors. 0 processors: unknown.
+// threads than processors.
 std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t processors);
 
 }  // namespace rekindle::app

@@ -5,7 +5,6 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "app/script.hpp"
 #include "app/trainer_question.hpp"
 #include "base/files.hpp"
+#include "base/processors.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "protocol/describe.hpp"
@@ -108,7 +108,7 @@ Result<Job> job_of_script(const EvaluateOptions& options) {
   const run::Layout layout(fs::absolute(run));
   REKINDLE_TRY(Job job, read_job(layout.config()));
   REKINDLE_CHECK(use_copy_of_script(job, layout));
-  job.threads = options.threads.value_or(std::max(1U, std::thread::hardware_concurrency()));
+  job.threads = options.threads.value_or(processors());
   return job;
 }
 
@@ -126,7 +126,7 @@ Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs:
   // Not used, but an option of every run.
   raw.run_dir = "/";
   raw.steps = 1;
-  raw.threads = options.threads.value_or(std::max(1U, std::thread::hardware_concurrency()));
+  raw.threads = options.threads.value_or(processors());
   std::set<std::string> wrong;
   REKINDLE_TRY(LocalOptions resolved, resolve_options(
                                           raw, [&own_trainer] { return ask_names(own_trainer); }, wrong));

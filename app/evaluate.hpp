@@ -30,7 +30,7 @@ struct EvaluateOptions {
   std::uint64_t batch_size = 64;  // samples at a time
   RawOptions raw_options;
   std::set<std::string> given;           // names of the options in raw_options that were given
-  std::optional<std::uint64_t> threads;  // nullopt: every core
+  std::optional<std::uint64_t> threads;  // nullopt: one for each processor that this process may use
 };
 
 // Prints loss and metrics. `own_trainer`: as LocalOptions::own_trainer. Errors: those of the trainer program,

@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "app/banner.hpp"
@@ -27,6 +26,7 @@
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/own_code.hpp"
+#include "base/processors.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
 
@@ -91,7 +91,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
   interruptible.reset();  // from here on a signal stops the run
   start_logging("rekindle", options->layout().log("supervisor"), LogLevel::kInfo);
   say_lines(banner(*options, options->workers));
-  for (const std::string& text : crowding(*options, std::thread::hardware_concurrency())) say(text);
+  for (const std::string& text : crowding(*options, processors())) say(text);
   return run_local(*options, std::move(*initial));
 }
 

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
-#include <thread>
 
 #include "app/child_run.hpp"
 #include "app/cpu.hpp"
@@ -24,6 +23,7 @@
 #include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/memory_left.hpp"
+#include "base/processors.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -44,8 +44,7 @@ class Selftest {
   Selftest(const SelftestOptions& options, fs::path work)
       : device_(options.device),
         work_(std::move(work)),
-        most_(options.workers > 0 ? options.workers
-                                  : std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 2, 4)) {}
+        most_(options.workers > 0 ? options.workers : std::clamp<std::uint64_t>(processors(), 2, 4)) {}
 
   Status run() {
     REKINDLE_CHECK(check("the package is complete, and makes data", [this] { return prepare(); }));
@@ -72,8 +71,8 @@ class Selftest {
     std::cout << "\n---- report, to paste ----\nrekindle " << own_build().value_or("?") << "\n";
     utsname system{};
     ::uname(&system);
-    std::cout << "Linux " << system.release << ", " << system.machine << ", "
-              << std::thread::hardware_concurrency() << " processors, " << cpu_name() << "\n"
+    std::cout << "Linux " << system.release << ", " << system.machine << ", " << processors()
+              << " processors, " << cpu_name() << "\n"
               << "memory " << format_bytes(memory_left().of) << "\n";
     if (const std::string fingerprint = trainers_fingerprint(); !fingerprint.empty())
       std::cout << "trainers: " << fingerprint << "\n";

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <string>
 
+#include "base/cgroups.hpp"
+
 namespace rekindle {
 namespace {
 
@@ -30,27 +32,20 @@ std::optional<std::uint64_t> field_in(const fs::path& file, const std::string& n
   return std::nullopt;
 }
 
-struct Version {
-  const char* folder;  // below /sys/fs/cgroup
+struct Files {
   const char *limit, *usage, *cache;
 };
-constexpr Version kFirst{"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr Version kSecond{"", "memory.max", "memory.current", "inactive_file"};
+constexpr Files kFirst{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr Files kSecond{"memory.max", "memory.current", "inactive_file"};
 
-// `path` is that of a cgroup. The limits of the groups that contain it hold, too.
-void add_limits(const fs::path& root, const Version& version, fs::path path, MemoryLeft& left) {
-  const fs::path groups = root / "sys/fs/cgroup" / version.folder;
-  for (;; path = path.parent_path()) {
-    const fs::path group = groups / path.relative_path();
-    const auto limit = number_in(group / version.limit), usage = number_in(group / version.usage);
-    if (limit && usage && *limit < left.of) {
-      const std::uint64_t cache = field_in(group / "memory.stat", version.cache).value_or(0);
-      const std::uint64_t used = *usage - std::min(*usage, cache);
-      const std::uint64_t bytes = *limit - std::min(*limit, used);
-      if (bytes < left.bytes) left = {bytes, *limit};
-    }
-    if (!path.has_relative_path()) return;
-  }
+void add_limit(const Cgroup& group, MemoryLeft& left) {
+  const Files& files = group.version == CgroupVersion::kFirst ? kFirst : kSecond;
+  const auto limit = number_in(group.folder / files.limit), usage = number_in(group.folder / files.usage);
+  if (!limit || !usage || *limit >= left.of) return;
+  const std::uint64_t cache = field_in(group.folder / "memory.stat", files.cache).value_or(0);
+  const std::uint64_t used = *usage - std::min(*usage, cache);
+  const std::uint64_t bytes = *limit - std::min(*limit, used);
+  if (bytes < left.bytes) left = {bytes, *limit};
 }
 
 }  // namespace
@@ -61,15 +56,7 @@ MemoryLeft memory_left(const fs::path& root) {
              total = field_in(root / "proc/meminfo", "MemTotal");
   if (!available || !total) return {};
   MemoryLeft left{*available * kKilobyte, *total * kKilobyte};
-  std::ifstream groups(root / "proc/self/cgroup");  // NUMBER:CONTROLLERS:PATH
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const fs::path path = line.substr(second + 1);
-    if (controllers == ",,") add_limits(root, kSecond, path, left);
-    if (controllers.find(",memory,") != std::string::npos) add_limits(root, kFirst, path, left);
-  }
+  for (const Cgroup& group : own_cgroups(root, "memory")) add_limit(group, left);
   return left;
 }
 

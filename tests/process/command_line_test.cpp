@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <thread>
 
 #include "base/files.hpp"
+#include "base/processors.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -48,7 +48,7 @@ TEST_F(CommandLine, StartShowsWhatWillBeDone) {
 }
 
 TEST_F(CommandLine, TrainersThatShareProcessors_AreWarnedOf) {
-  const std::string processors = str(std::thread::hardware_concurrency());
+  const std::string processors = str(rekindle::processors());
   const std::string text = said(mnist_run(dir(), 2, 1) + Arguments{"--threads", processors});
   EXPECT_THAT(text, ContainsRegex(str("warning: 2 trainers of ", processors, " threads? share ", processors,
                                       " processors?: more than 1 at once will not be faster")));
