@@ -211,6 +211,10 @@ Result<bool> create_exclusively(const FilePath& path, std::string_view text, uns
   ::unlinkat(from.at(), from.name.c_str(), 0);
   if (linked != 0 && !done_twice) {
     if (error == EEXIST) return false;
+    // EPERM: exFAT and folders of VirtualBox (link(2)); the others: SMB, and storage in user space.
+    if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS)
+      return fail(str("cannot create ", path.string(), ": this storage has no hard links, which a run needs"),
+                  "use a run directory on other storage");
     errno = error;
     return forward_error(errno_error("cannot create", path));
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <tuple>
 
@@ -159,6 +160,26 @@ TEST_P(ClaimCrashPoints, AnyCallFailsInAnyWay_ReportedAndNoTermIsGivenTwice) {
       ASSERT_EQ(flaw(run_, promised), "");
       shim.reset();
       ASSERT_EQ(flaw_of_disks(journal, journal.size(), promised, 2), "");
+    }
+  }
+}
+
+// exFAT, folders of a virtual machine's host, SMB, object stores.
+TEST_P(ClaimCrashPoints, StorageWithoutHardLinks_IsNamed) {
+  for (const int error : {EPERM, EOPNOTSUPP, ENOSYS}) {
+    bool linked = false;
+    for (std::size_t n = 0; !linked; ++n) {
+      start_again();
+      Shim shim(run_);
+      shim.arm({Kind::kRefused, error}, n);
+      const auto claimed = claim(run_);
+      ASSERT_TRUE(shim.struck()) << "no call links";
+      linked = shim.struck_call().starts_with("link");
+      if (!linked) continue;
+      ASSERT_FALSE(claimed);
+      EXPECT_EQ(claimed.error().code, ExitCode::kGaveUp) << "a coordinator that was restarted tries again";
+      EXPECT_NE(claimed.error().line().find("this storage has no hard links"), std::string::npos)
+          << claimed.error().line();
     }
   }
 }
