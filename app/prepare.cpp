@@ -23,6 +23,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/trust.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/state_check.hpp"
 #include "data/dataset.hpp"
@@ -107,8 +108,13 @@ Status check_directory(const run::Layout& layout) {
     return fail(ExitCode::kConfig, str("--run-dir ", layout.root().string(), " is a file, not a directory"),
                 "give another path, or move the file away");
   }
+  const bool is_new = !path_exists(layout.root());
   if (auto made = make_directories(layout.root(), 0700); !made) {
     return fail(ExitCode::kConfig, made.error().what, "use a --run-dir that can be written");
+  }
+  if (is_new) {
+    REKINDLE_TRY(const auto info, look_at(layout.root()));
+    if (info) REKINDLE_CHECK(check_own(*info, layout.root()));
   }
   REKINDLE_CHECK(run::check_trusted(layout));
   // Permission bits do not restrict root, so try to write.

@@ -48,4 +48,13 @@ Status check_owner(int fd, const struct stat& info, const FilePath& path) {
               list != nullptr ? str(list, path.string(), " && ", mend) : mend);
 }
 
+Status check_own(const struct stat& made, const FilePath& path) {
+  if (!others_own(made)) return {};
+  return fail(ExitCode::kConfig,
+              str(path.string(), " was made by user ", user_name(::geteuid()), ", and belongs to user ",
+                  user_name(made.st_uid), ": this storage lets ", user_name(::geteuid()),
+                  " own no files (root_squash?)"),
+              "remove it, and run as the user who owns the folder above (docker --user, runAsUser)");
+}
+
 }  // namespace rekindle

@@ -13,6 +13,7 @@
 #include "../needs.hpp"
 #include "base/append_file.hpp"
 #include "base/log.hpp"
+#include "base/trust.hpp"
 #include "trust_fixture.hpp"
 
 namespace rekindle {
@@ -218,6 +219,19 @@ TEST_F(TrustTest, ForeignDirectories_AreForReading) {
   EXPECT_THROW(std::ignore = replace_file(at("new", Trust::kForeign), "x"), std::logic_error);
   fs::create_symlink(path_ / "victim", path_ / "own/link");
   EXPECT_FALSE(read_text(at("link", Trust::kForeign)));
+}
+
+// NFS gives what root makes to the user nobody.
+TEST_F(TrustTest, MadeFileThatBelongsToAnotherUser_TheStorageIsNamed) {
+  struct stat made = *look_at(at("folder")).value();
+  EXPECT_TRUE(check_own(made, at("folder")));
+  made.st_uid = 65534;
+  if (::geteuid() == made.st_uid) ++made.st_uid;
+  const Status checked = check_own(made, at("folder"));
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ExitCode::kConfig);
+  EXPECT_NE(checked.error().line().find("root_squash"), std::string::npos) << checked.error().line();
+  EXPECT_EQ(checked.error().line().find("chown"), std::string::npos) << checked.error().line();
 }
 
 TEST_F(TrustTest, NamesThatLeadOutOfTheRoot_AreAProgramsFault) {
