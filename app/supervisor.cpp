@@ -7,9 +7,9 @@
 namespace rekindle::app {
 
 int run_at(Site& site, const LocalOptions& options, InitialState initial) {
-  const Watchers watchers(options.layout(), options.watchers);
+  Watchers watchers(options.layout(), options.watchers);  // first: they see the end of the run
   Workers workers(site.machines(), site.worker_arguments());
-  Supervisor supervisor(site, options, std::move(initial), workers);
+  Supervisor supervisor(site, options, {std::move(initial), &watchers}, workers);
   const auto exit_code = supervisor.run();
   if (exit_code) return *exit_code->exit_code;  // always set, because this is not a take-over
   supervisor.kill_all();

@@ -26,15 +26,15 @@ constexpr int kTriesToListen = 3;                  // on an address that other m
 
 }  // namespace
 
-Supervisor::Supervisor(Site& site, const LocalOptions& options, InitialState initial, Workers& workers)
+Supervisor::Supervisor(Site& site, const LocalOptions& options, Beginning beginning, Workers& workers)
     : site_(site),
       options_(options),
-      initial_(std::move(initial)),
+      beginning_(std::move(beginning)),
       layout_(options.layout()),
       workers_(workers) {}
 
 Supervisor::Supervisor(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how)
-    : Supervisor(site, options, InitialState{}, workers) {
+    : Supervisor(site, options, Beginning{}, workers) {
   taking_over_ = TakingOver{.how = how};
   attempt_ = how.attempt;
   stop_.request = how.stop;
@@ -192,14 +192,15 @@ Status Supervisor::take(const CoordinatorUp& up) {
   }
   site_.begun(attempt_);
   // Only the holder of a term may write the run's configuration.
-  REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
-  initial_ = {};
+  REKINDLE_CHECK(keep_initial_state(beginning_.initial, options_, layout_));
+  beginning_.initial = {};
   protocol::Job job = options_.job;
   if (is_script(job)) {
     REKINDLE_TRY(job.task.script, copy_for_attempt(job.task.script, layout_));
   }
   REKINDLE_CHECK(replace_file(layout_.config(), to_toml(job)));
   REKINDLE_CHECK(replace_file(layout_.environment(), environment_note(own_environment())));
+  if (beginning_.watchers != nullptr) beginning_.watchers->begin(layout_, options_.watchers);
   return workers_.start_all(up.term);
 }
 

@@ -10,6 +10,7 @@
 #include "app/coordinator_child.hpp"
 #include "app/progress.hpp"
 #include "app/supervisor.hpp"
+#include "app/watchers.hpp"
 #include "base/files.hpp"
 #include "protocol/messages.hpp"
 #include "run/layout.hpp"
@@ -40,9 +41,16 @@ struct RunEnd {
   std::optional<int> site_exit_code;  // the site's result for exit_code
 };
 
+// What the first coordinator of an attempt brings about when it is up: only the holder of the run may do
+// this.
+struct Beginning {
+  InitialState initial;          // empty as soon as the state is on disk
+  Watchers* watchers = nullptr;  // null in a take-over
+};
+
 class Supervisor {
  public:
-  Supervisor(Site& site, const LocalOptions& options, InitialState initial, Workers& workers);
+  Supervisor(Site& site, const LocalOptions& options, Beginning beginning, Workers& workers);
   Supervisor(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how);
 
   // Without an exit code: another process supervises the run that this process tried to take over.
@@ -97,7 +105,7 @@ class Supervisor {
 
   Site& site_;
   const LocalOptions& options_;
-  InitialState initial_;  // empty as soon as the state is on disk
+  Beginning beginning_;
   run::Layout layout_;
   ProgressView view_{stdout, options_.job.log_interval};
   Fd signals_;

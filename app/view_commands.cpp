@@ -74,7 +74,7 @@ struct WatchCommand : Command {
         "--on-event", options.on_event,
         "a shell command for each event, which it gets on its input as JSON; at most a minute");
     command.add_flag("--from-start", options.from_start, "also what has happened before");
-    command.add_option("--of-a-run-since", options.of_a_run_since)->group("");
+    command.add_option("--of-a-run-after", options.of_a_run_after)->group("");
     // No test waits for a minute.
     command.add_option("--event-limit-s", options.event_limit_s)->check(CLI::PositiveNumber)->group("");
     command.add_flag("--json", options.json, "for programs");

@@ -38,9 +38,9 @@ struct WaitOptions {
 Status wait_for_run(const std::filesystem::path& run_dir, const WaitOptions& options);
 
 struct WatchOptions {
-  // Of a run that watches itself: tells the events since this time, prints nothing, and at end_signal() ends
-  // after the events that are there. Empty: not so.
-  std::string of_a_run_since;
+  // Of a run that watches itself: tells the events after so many, prints nothing, and at end_signal() ends
+  // after the events that are there.
+  std::optional<std::uint64_t> of_a_run_after;
   std::string on_event;              // a command for each event; empty: none
   std::uint32_t event_limit_s = 60;  // of this command; then it is killed
   bool from_start = false;           // also what the records say of before

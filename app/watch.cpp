@@ -89,13 +89,14 @@ void leave_signals_to_parent() {
 
 Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
   const run::Layout layout(run_dir, Trust::kForeign);
-  const bool of_a_run = !options.of_a_run_since.empty();
+  const bool of_a_run = options.of_a_run_after.has_value();
   if (of_a_run)
     leave_signals_to_parent();  // the run directory is only being made
   else
     REKINDLE_CHECK(await_run(run_dir));
   using From = view::RunEvents::From;
   view::RunEvents events(layout, options.from_start || of_a_run ? From::kBeginning : From::kNow);
+  std::uint64_t told_before = options.of_a_run_after.value_or(0);
   bool last = false;
   StaysLost lost;
   for (Patience patience;;) {
@@ -106,7 +107,10 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
     const auto fresh = events.read_new();
     if (!patience.allows(fresh)) return forward_error(fresh.error());
     for (const view::RunEvent& event : fresh.value_or(std::vector<view::RunEvent>())) {
-      if (of_a_run && event.at < options.of_a_run_since) continue;
+      if (told_before > 0) {
+        --told_before;
+        continue;
+      }
       const std::string json =
           event.json(layout).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
       if (!of_a_run)

@@ -9,18 +9,24 @@
 #include <tuple>
 
 #include "app/report.hpp"
-#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
-#include "run/terms.hpp"
+#include "view/run_events.hpp"
 
 namespace rekindle::app {
 
 Watchers::Watchers(const run::Layout& layout, const WatcherOptions& options) {
+  if (options.on_event.empty()) return;
+  // Not by their times: the clock may be set back.
+  const auto told = view::RunEvents(layout, view::RunEvents::From::kBeginning).read_new();
+  start("rekindle", {"watch", layout.root().string(), "--on-event", options.on_event, "--of-a-run-after",
+                     str(told ? told->size() : 0)});
+}
+
+void Watchers::begin(const run::Layout& layout, const WatcherOptions& options) {
   // Of an attempt that was killed: somebody else may listen there by now, and a link has the token.
-  const auto holder = run::newest_term(layout);
-  if (holder && (!*holder || run::provably_gone(**holder))) std::ignore = remove_file(layout.page_place());
+  std::ignore = remove_file(layout.page_place());
   const std::string directory = layout.root().string();
   if (options.wants_board()) {
     std::vector<std::string> arguments = {"serve", directory, "--one-run", "--of-a-run"};
@@ -34,8 +40,6 @@ Watchers::Watchers(const run::Layout& layout, const WatcherOptions& options) {
       say(str("the page of this run: rekindle status ", directory, " --link"));
     if (more) start("rekindle-board", arguments);
   }
-  if (!options.on_event.empty())
-    start("rekindle", {"watch", directory, "--on-event", options.on_event, "--of-a-run-since", utc_now_ms()});
 }
 
 void Watchers::start(const std::string& program, const std::vector<std::string>& arguments) {

@@ -2,6 +2,7 @@
 // read the run directory; the run does not wait for them, and goes on without them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +41,12 @@ Result<std::vector<std::string>> board_arguments(const WatcherOptions& options);
 
 class Watchers {
  public:
-  // Starts them. One that cannot be started is told, and the run goes on.
+  // Starts the command of --on-event, which gets the events from now on. One that cannot be started is told,
+  // and the run goes on.
   Watchers(const run::Layout& layout, const WatcherOptions& options);
+  // Starts the others, when this process's attempt holds the run: a start that is refused must not take the
+  // place of the live run's own page.
+  void begin(const run::Layout& layout, const WatcherOptions& options);
   // Ends them. The command of --on-event gets the last events; after ten seconds it is ended.
   ~Watchers();
   Watchers(const Watchers&) = delete;

@@ -89,7 +89,6 @@ class Program {
                        .metrics_token = "",
                        .open_metrics = options_.metrics_open};
     if (options_.port >= 0 || options_.metrics_port >= 0) {
-      if (options_.of_a_run) REKINDLE_CHECK(make_directories(layout.keys()));  // before the coordinator does
       REKINDLE_TRY(const FilePath file,
                    options_.of_a_run ? Result<FilePath>(layout.page_token()) : board_token_file());
       REKINDLE_TRY(access.token, take_token(file));

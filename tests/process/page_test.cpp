@@ -1,10 +1,13 @@
 // The processes that watch a run from beside it: what they show, and that the run does not need them.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../needs.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -140,6 +143,49 @@ TEST_F(Page, OnATerminal_ARunPrintsTheLinkAndTheLineForSsh) {
   EXPECT_TRUE(eventually([&] { return times_in(program_->printed(), tunnel) == 1; })) << program_->printed();
   EXPECT_THAT(program_->printed(), AllOf(HasSubstr("the page: " + page + "\r\n"), Not(HasSubstr(" --link"))));
   stop_and_compare();
+}
+
+// A second start by mistake. It has another host name, so only its coordinator finds out that the run is
+// live.
+TEST_F(Page, ASecondStartFromAnotherHost_TakesNothingFromTheLiveRun) {
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "only root can make namespaces");
+  const fs::path targets = scratch_ / "targets", got = scratch_ / "events";
+  fs::create_directory(targets);
+  const Arguments watched{"--status-port",        "0",
+                          "--metrics-bind",       "127.0.0.1:0",
+                          "--metrics-open",       "--metrics-targets",
+                          targets.string(),       "--on-event",
+                          "cat >>" + got.string()};
+  begin(1, watched);
+  wait_for_step(2);
+  const std::string page = link();
+  ASSERT_TRUE(eventually([&] { return !fs::is_empty(targets); }));
+  const fs::path target = fs::directory_iterator(targets)->path();
+  const std::string before = read_text(target).value_or("");
+  ASSERT_THAT(before, HasSubstr("targets"));
+  const Arguments elsewhere{
+      "/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"};
+  const Outcome second =
+      Program(elsewhere + Arguments{rekindle()} + mnist_run(dir(), 1, 1000000) + watched).wait();
+  EXPECT_EQ(second.exit_code, 78) << second.out << second.err;
+  EXPECT_THAT(second.err, HasSubstr("is held by a live run"));
+  EXPECT_EQ(link(), page);
+  EXPECT_EQ(read_text(target).value_or(""), before);
+  stop_and_compare();
+  EXPECT_FALSE(fs::exists(target));
+  std::vector<std::string> told = events_in(got);
+  EXPECT_EQ(std::count(told.begin(), told.end(), "started"), 1);
+}
+
+// The clock of the first attempt was ahead, and was set back.
+TEST_F(Page, OnEvent_GetsTheEventsAfterItsStartWhateverTheClockSays) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
+  std::ofstream(dir() / "events.jsonl", std::ios::app)
+      << R"({"event":"slow","at":"2999-01-01T00:00:00.000Z","attempt":1,"step":2,"trainer":"t"})"
+      << "\n";
+  const fs::path got = scratch_ / "events";
+  ASSERT_EQ(run(mnist_run(dir(), 1, 4) + Arguments{"--on-event", "cat >>" + got.string()}).exit_code, 0);
+  EXPECT_THAT(events_in(got), AllOf(IsSupersetOf({"started", "finished"}), Not(Contains("slow"))));
 }
 
 TEST_F(Page, OnEvent_GetsAllEventsOfTheRun) {
