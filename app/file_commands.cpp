@@ -165,7 +165,8 @@ struct EvaluateCommand : Command {
     command.add_option("--batch-size", options.batch_size, "samples at a time")
         ->capture_default_str()
         ->transform(whole_number(1, kMostSamples));
-    command.add_option("--threads", options.threads, "default: every processor that it may use")->transform(threads());
+    command.add_option("--threads", options.threads, "default: every processor that it may use")
+        ->transform(threads());
   }
   int run() override {
     for (const CLI::Option* option : app.get_options()) {

@@ -1,11 +1,15 @@
 // rekindle: the command line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <exception>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
+#include <tuple>
 
 #include "app/command.hpp"
 #include "app/foreign_file.hpp"
@@ -197,7 +201,18 @@ int main(int argc, char** argv) {
   return command->get_group() == kTraining ? code : check_written(code);
 }
 
+// Of an error of the system that no function has returned: no thread can be made, a path cannot be completed.
+Error error_of(const std::exception& exception) {
+  std::error_code gone;
+  std::ignore = std::filesystem::current_path(gone);
+  if (gone && dynamic_cast<const std::filesystem::filesystem_error*>(&exception) != nullptr)
+    return {ExitCode::kConfig, str("the current folder cannot be used: ", gone.message()),
+            "was it removed? cd to another folder"};
+  return {ExitCode::kGaveUp, exception.what(), {}};
+}
+
 }  // namespace
+
 }  // namespace rekindle::app
 
 int main(int argc, char** argv) {
@@ -210,5 +225,7 @@ int main(int argc, char** argv) {
     return rekindle::app::report(no_memory);
   } catch (const std::length_error&) {
     return rekindle::app::report(no_memory);
+  } catch (const std::exception& exception) {
+    return rekindle::app::report(rekindle::app::error_of(exception));
   }
 }

@@ -17,6 +17,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class CommandLine : public ::testing::Test {
  protected:
@@ -45,6 +46,17 @@ TEST_F(CommandLine, StartShowsWhatWillBeDone) {
            "1 of the 3 trainers will idle: a batch has 2 micro-batches (--micro-batches)"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_LT(text.find("model "), text.find("generation t1.g1"));
+}
+
+TEST_F(CommandLine, FolderOfTheShellWasRemoved_IsOneLine) {
+  const fs::path gone = scratch_ / "gone";
+  fs::create_directory(gone);
+  const Outcome outcome =
+      Program({"/bin/sh", "-c", "cd \"$0\" && rmdir \"$0\" && exec \"$@\"", gone, rekindle(), "join", "run"})
+          .wait();
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, StartsWith("rekindle: the current folder cannot be used: "));
+  EXPECT_EQ(times_in(outcome.err, "\n"), 1U) << outcome.err;
 }
 
 TEST_F(CommandLine, TrainersThatShareProcessors_AreWarnedOf) {
