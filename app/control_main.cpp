@@ -2,7 +2,10 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <optional>
+#include <system_error>
 
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
@@ -26,6 +29,26 @@ namespace {
 Result<protocol::Job> job_of(const run::Layout& layout, const std::string& json) {
   if (json.empty()) return read_job(layout.config());
   return protocol::job_from_text(json, "--job");
+}
+
+// Ends the process if no thread can be made. That is no crash, so the supervisor starts a new process later,
+// and does not count. A catch in main() would unwind the stack, where the actors' system waits for its
+// actors. Other exceptions are bugs: SIGABRT.
+template <int kExitCode>
+[[noreturn]] void end_without_thread() {
+  try {
+    if (const auto exception = std::current_exception()) std::rethrow_exception(exception);
+  } catch (const std::system_error& refused) {
+    if (refused.code() != std::errc::resource_unavailable_try_again) __gnu_cxx::__verbose_terminate_handler();
+    const Error error{ExitCode::kGaveUp, str("the system makes no thread: ", refused.what()),
+                      "is a limit of processes reached (ulimit -u, pids.max)?"};
+    log_error(error.line());
+    report(error);
+    ::_exit(kExitCode);
+  } catch (...) {
+    __gnu_cxx::__verbose_terminate_handler();
+  }
+  std::abort();
 }
 
 int main(int argc, char** argv) {
@@ -65,6 +88,11 @@ int main(int argc, char** argv) {
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   if (const auto code = parse_part(cli, argc, argv, "these parts are started by rekindle local"))
     return *code;
+  // The first coordinator of an attempt crashes: its exit would end the start, a few crashes do not.
+  if (worker->parsed())
+    std::set_terminate(end_without_thread<EXIT_FAILURE>);
+  else if (attempt > 0)
+    std::set_terminate(end_without_thread<static_cast<int>(ExitCode::kGaveUp)>);
   const run::Layout layout = part.layout();
   const auto not_up = [&](const Error& error) {
     return worker->parsed() ? worker_not_up(error) : report(error);
