@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/coordinator_finder.hpp"
+#include "actors/coordinator_address.hpp"
 #include "actors/coordinator_host.hpp"
 #include "actors/survey.hpp"
 #include "actors/system.hpp"
@@ -165,27 +165,17 @@ int stop_before_begin(Channel& supervisor) {
                     str("stopped (", stop.why, ") before the first step: there was nothing to save"));
 }
 
-Result<std::uint16_t> listen(const CoordinatorActor& actor, const std::string& address, PortRange ports) {
-  for (int port = ports.first;; ++port) {
-    const auto listening =
-        caf::openssl::publish(actor, static_cast<std::uint16_t>(port), address.c_str(), ports.first != 0);
-    if (listening) return *listening;
-    if (port >= ports.last)
-      return fail(ExitCode::kConfig,
-                  str("the coordinator cannot listen on ", address, ": ", caf::to_string(listening.error())),
-                  ports.last == 0 ? "" : "is a port of --port-range free?");
+// Until the run has ended. Returns whether this coordinator has to give way to another one before: its
+// interface has another address (another lease). A socket that is bound to the old one reaches nobody then,
+// and workers would dial it for ever.
+bool outlives_its_address(CoordinatorEnd& end, const Interface& listens, const std::string& wanted) {
+  constexpr std::chrono::seconds kPeriod{3};
+  constexpr int kLooks = 2;  // in a row
+  for (int changed = 0; !end.wait_for(kPeriod);) {
+    changed = has_another_address(listens, wanted) ? changed + 1 : 0;
+    if (changed == kLooks) return true;
   }
-}
-
-// Workers read the coordinator's address from coordinator.json.
-Status publish(const CoordinatorOptions& options, std::uint64_t term, const CoordinatorActor& actor) {
-  REKINDLE_TRY(const PortRange ports, parse_port_range(options.job.port_range));
-  REKINDLE_TRY(const std::string address, choose_address(interfaces(), options.job.interface));
-  REKINDLE_TRY(const std::uint16_t port, listen(actor, address, ports));
-  const nlohmann::json where = {{"term", term}, {"host", address}, {"port", port}};
-  REKINDLE_CHECK(replace_file(options.layout.coordinator(), where.dump() + "\n"));
-  log_info(str("term ", term, " on ", address, ":", port));
-  return {};
+  return false;
 }
 
 }  // namespace
@@ -246,8 +236,9 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   caf::actor_system system(config);
   LocalCoordinator actor = spawn_coordinator(
       system, {options, std::move(*known), writer, records, events, status, supervisor, end});
-  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
-    const int code = not_up(supervisor, restarted, published.error());
+  const auto listens = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor));
+  if (!listens) {
+    const int code = not_up(supervisor, restarted, listens.error());
     ::_exit(restarted ? kCannotListen : code);
   }
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
@@ -263,7 +254,14 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     }
     if (!end.is_set()) caf::anon_send(actor, SupervisorGone{});
   });
-  end.wait();
+  if (outlives_its_address(end, *listens, options.job.interface)) {
+    const std::string line = str("this machine no longer has the address ", listens->address,
+                                 ", on which the coordinator listens: another one chooses anew");
+    log_warning(line);
+    if (!supervisor.congested()) send_line(supervisor, "warning: " + line);
+    writer.flush();
+    ::_exit(kCannotListen);
+  }
   // The last orders must reach the workers before this process exits.
   std::this_thread::sleep_for(kDeliveryTime);
   if (end.orphaned()) {

@@ -1,6 +1,7 @@
 // The actor around protocol::Coordinator: messages in, effects out, no decisions here.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -42,11 +43,12 @@ class CoordinatorEnd {
     const std::scoped_lock lock(mutex_);
     return set_;
   }
-  void wait() {
+  // False if the run has not ended within this time.
+  bool wait_for(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return set_; });
+    return changed_.wait_for(lock, time, [this] { return set_; });
   }
-  // After wait():
+  // After wait_for() has returned true:
   int exit_code() const { return exit_code_; }
   const std::string& line() const { return line_; }
   std::uint64_t step() const { return step_; }

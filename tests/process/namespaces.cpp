@@ -27,10 +27,10 @@ std::unique_ptr<Program> new_space() {
 
 std::optional<std::string> Network::unavailable() {
   if (::geteuid() != 0) return "only root can make network namespaces";
-  const Outcome outcome = Program({"/usr/bin/unshare", "--net", "/bin/sh", "-c",
-                                   "ip link add br0 type bridge && ip link add port0 type veth peer name "
-                                   "eth0 && ip link set port0 master br0"})
-                              .wait();
+  constexpr const char* kBridge =
+      "ip link add br0 type bridge && ip link add port0 type veth peer name eth0 && ip link set port0 master "
+      "br0";
+  const Outcome outcome = Program({"/usr/bin/unshare", "--net", "/bin/sh", "-c", kBridge}).wait();
   if (outcome.exit_code != 0) return "no network namespaces with a bridge here: " + outcome.err;
   return std::nullopt;
 }
@@ -62,6 +62,13 @@ void Network::shell(const Program& space, const std::string& commands) {
 // Removes the port from the bridge, so that all packets are lost. The link of the host stays up.
 void Network::cut_off(int host) { shell(*bridge_, str("ip link set port", host, " nomaster")); }
 void Network::reconnect(int host) { shell(*bridge_, str("ip link set port", host, " master br0")); }
+
+std::string Network::change_address(int host) {
+  std::string other = str("10.77.0.", 100 + host);
+  shell(*hosts_.at(static_cast<std::size_t>(host)),
+        str("ip addr del ", address(host), "/24 dev eth0 && ip addr add ", other, "/24 dev eth0"));
+  return other;
+}
 
 void Network::block(int a, int b) {
   forget_neighbour(a, b, true);

@@ -24,6 +24,8 @@ class Network {
   // The host's link drops every packet from now on, silently; connections are not closed.
   void cut_off(int host);
   void reconnect(int host);
+  // The host has another address in place of its own from now on (another DHCP lease); returns the new one.
+  std::string change_address(int host);
   // Only packets between these two are dropped.
   void block(int a, int b);
   void unblock(int a, int b);

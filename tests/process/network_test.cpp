@@ -64,7 +64,7 @@ TEST_F(NetworkFaults, HelperBehindAFirewall_SaysWhatItCannotReachAndTheRunGoesOn
   ASSERT_NO_FATAL_FAILURE(begin(1, kOnTheNetwork, network.on(0)));
   const Outcome helper = Program(network.on(1) + join() + Arguments{"--wait", "20s"}).wait();
   EXPECT_EQ(helper.exit_code, 75) << helper.out << helper.err;
-  EXPECT_NE(helper.err.find(str("has not ended, but its coordinator at ", Network::address(0), ":")),
+  EXPECT_NE(helper.err.find(str("have no connection to its coordinator at ", Network::address(0), ":")),
             std::string::npos)
       << helper.err;
   std::string logs;
@@ -73,6 +73,19 @@ TEST_F(NetworkFaults, HelperBehindAFirewall_SaysWhatItCannotReachAndTheRunGoesOn
   const std::string line = str("cannot connect to the coordinator of term 1: ", Network::address(0), ":");
   EXPECT_EQ(times_in(logs, line), 1U) << logs;
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+}
+
+// Trainers go on through shared memory, and the next coordinator listens on the new address.
+TEST_F(NetworkFaults, AddressOfTheMachineChanges_AnotherCoordinatorListensOnTheNewOne) {
+  Network network(1);
+  ASSERT_NO_FATAL_FAILURE(begin(2, {"--interface", "eth0", "--exchange", "shm"}, network.on(0)));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  const std::string address = network.change_address(0);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("no longer has the address " + Network::address(0)));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("term 2 on " + address));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  EXPECT_EQ(times_logged("resumes from step"), 0) << log();
   stop_and_compare();
 }
 
