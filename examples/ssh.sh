@@ -7,10 +7,16 @@
 set -euo pipefail
 rekindle=${REKINDLE:-rekindle}
 
-for host in ${HOSTS:-}; do
-  # Until the run's directory is there, and then for as long as it takes. -n: stdin is ours.
-  ssh -n "$host" "until [ -e '${RUN_DIR:?}/coordinator.json' ]; do sleep 1; done; exec '$rekindle' join '$RUN_DIR'" &
-done
-# The helpers end with the run.
-trap 'wait' EXIT
+place=${RUN_DIR:?}/coordinator.json
+before=$(cat "$place" 2>/dev/null || true)  # of an earlier attempt
+
+# Starts a helper as soon as this attempt listens. -n: stdin is ours. ssh keeps an ignored SIGTERM.
+help_on() {
+  while [ "$(cat "$place" 2>/dev/null)" = "$before" ]; do sleep 1; done
+  trap '' TERM
+  exec ssh -n "$1" "exec '$rekindle' join '$RUN_DIR' --wait 3min"
+}
+# Helpers leave when the run has ended; what still waits for its beginning is ended here.
+trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
+for host in ${HOSTS:-}; do help_on "$host" & done
 "$rekindle" local --run-dir "$RUN_DIR" --data "${DATA:?}" --interface "${INTERFACE:?}" "$@"
