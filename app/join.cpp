@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "app/container.hpp"
@@ -39,8 +38,7 @@
 namespace rekindle::app {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+using std::chrono::milliseconds, std::chrono::seconds;
 
 constexpr seconds kLook{1};     // between two checks of the run directory
 constexpr seconds kRestart{5};  // time for a user to restart a run whose first process died
@@ -59,31 +57,29 @@ struct Seen {
 };
 
 struct Joined {
-  bool ever =
-      false;  // trainers of this machine were in the run: only then may this process take the run over
+  bool ever = false;  // trainers of this machine were in the run: only then may this process take it over
   bool announced = false;  // the join was printed
 };
 
 class Helper {
  public:
-  Helper(const JoinOptions& options, const run::Layout& layout, protocol::Job job, Fd signals)
-      : options_(options),
-        layout_(layout),
-        job_(std::move(job)),
-        signals_(std::move(signals)),
-        machine_(options.workers, contained_worker(job_, options.run_dir)),
-        watch_(layout_) {}
+  Helper(const JoinOptions& options, const run::Layout& layout, Fd signals)
+      : options_(options), layout_(layout), signals_(std::move(signals)), watch_(layout_) {}
 
   Result<int> help() {
+    REKINDLE_CHECK(read_config());
     if (saved_step(layout_) >= job_.steps && newest_ended(layout_) > 0) {
       say(str("the run is complete (", counted(job_.steps, "step"), "): there is nothing to help with"));
       return 0;
     }
     for (;;) {
-      ended_before_ = newest_ended(layout_);
-      if (ended_before_ > 0)
-        say(str("no attempt of this run is running: waiting for the next attempt, at most ",
-                format_duration(options_.wait), " (--wait)"));
+      const LastEnd last = last_end(layout_);
+      ended_before_ = last.term;
+      if (last.term > 0) {
+        REKINDLE_TRY(const std::optional<int> left, wait_for_attempt_after(last));
+        if (left) return *left;
+        REKINDLE_CHECK(read_config());  // the next attempt may have other options
+      }
       REKINDLE_CHECK(start_workers());
       REKINDLE_TRY(const std::optional<int> ended, serve());
       workers_->kill_all();
@@ -95,6 +91,20 @@ class Helper {
   }
 
  private:
+  Status read_config() {
+    REKINDLE_TRY(job_, read_job(layout_.config()));
+    return check_no_srun(container_of(job_), "join");
+  }
+
+  // nullopt: it has begun.
+  Result<std::optional<int>> wait_for_attempt_after(const LastEnd& last) {
+    say(str("no attempt of this run is running: waiting for the next attempt, at most ",
+            format_duration(options_.wait), " (--wait)"));
+    const Awaited awaited = await_attempt(layout_, last, options_.wait, signals_.get());
+    if (awaited.signal != 0) return leave_for(awaited.signal);
+    return awaited.came ? std::optional<int>() : not_back();
+  }
+
   Status start_workers() {
     REKINDLE_CHECK(check_reachable(layout_));
     // The next attempt of the run may use other nodes.
@@ -104,7 +114,9 @@ class Helper {
     std::vector<std::string> arguments = worker_of(layout_);
     arguments.insert(arguments.end(), {"--joined", "--wait-ms", str(options_.wait.count()), "--interface",
                                        listens_.interface, "--port-range", listens_.port_range});
-    workers_.emplace(machine_, std::move(arguments));
+    workers_.reset();  // they use the machine
+    machine_.emplace(options_.workers, contained_worker(job_, options_.run_dir));
+    workers_.emplace(*machine_, std::move(arguments));
     return workers_->start_all(0);
   }
 
@@ -155,20 +167,13 @@ class Helper {
     if (joined_.announced) return;
     const auto status = run::read_status(layout_);
     if (!status) return;
-    std::size_t count = 0;  // trainers of this machine, without spares
-    for (const auto& trainer : status->value("trainers", nlohmann::json::array())) {
-      const std::string name = trainer.value("trainer", "");
-      for (const std::string& worker : workers_->names()) {
-        if (!name.starts_with(worker + ".")) continue;
-        joined_.ever = true;
-        count += trainer.value("rank", -1) >= 0 ? 1 : 0;
-      }
-    }
-    if (count == 0) return;
+    const InRun own = in_run(*status, workers_->names());
+    joined_.ever = joined_.ever || own.any;
+    if (own.with_rank == 0) return;
     joined_.announced = true;
-    say(str("joined: ", counted(count, "trainer"), " of this machine ", count == 1 ? "is" : "are",
-            " now in the run (step ", status->value("step", std::uint64_t{0}), " of ",
-            status->value("steps", std::uint64_t{0}), ")"));
+    say(str("joined: ", counted(own.with_rank, "trainer"), " of this machine ",
+            own.with_rank == 1 ? "is" : "are", " now in the run (step ",
+            status->value("step", std::uint64_t{0}), " of ", status->value("steps", std::uint64_t{0}), ")"));
   }
 
   // Continues the run under this process. nullopt: another process continues the run.
@@ -200,7 +205,7 @@ class Helper {
 
   // The run goes on without these workers.
   std::optional<int> leave_for(int signal) {
-    workers_->kill_all();
+    if (workers_) workers_->kill_all();
     come_back(signal);
     return 0;
   }
@@ -213,6 +218,7 @@ class Helper {
       return fail(last, "the run does not accept these workers",
                   str("see ", layout_.logs().string(), "/worker-w0.log"));
     }
+    const bool lives = seen_.sign == run::Sign::kAlive && watch_.heard_lately(boot_time());
     const std::string saved = str("step ", saved_step(layout_));
     if (last != ExitCode::kSaved) {
       say(str("the run has ended (saved: ", saved, "): these workers have exited"));
@@ -223,14 +229,11 @@ class Helper {
       say(str("the run was stopped (saved: ", saved, "): these workers have exited"));
       return std::optional(0);
     }
-    return not_back();
+    return not_back(lives);
   }
 
-  Result<std::optional<int>> not_back() const {
-    // Its status is written every few seconds.
-    constexpr std::chrono::seconds kLive{10};
-    if (seen_.sign == run::Sign::kAlive && watch_.silent_for(boot_time()) < kLive)
-      return forward_error(unreachable(layout_));
+  Result<std::optional<int>> not_back(bool lives = false) const {
+    if (lives) return unreachable(layout_);
     const std::string line =
         str("the run in ", options_.run_dir.string(), " was not started again within --wait");
     if (slurm::in_job()) {  // a job whose help was not needed has not failed
@@ -242,9 +245,9 @@ class Helper {
 
   const JoinOptions& options_;
   const run::Layout layout_;
-  const protocol::Job job_;
+  protocol::Job job_;  // as the newest attempt has written it
   const Fd signals_;
-  ThisMachine machine_;
+  std::optional<ThisMachine> machine_;
   run::Watch watch_;
   std::optional<Workers> workers_;
   Listens listens_;
@@ -283,9 +286,7 @@ Result<int> join(const JoinOptions& options) {
   // An invalid claim keeps the run from starting, so the workers would wait in vain.
   if (const auto newest = run::newest_term(layout); !newest && newest.error().code == ExitCode::kConfig)
     return forward_error(newest.error());
-  REKINDLE_TRY(protocol::Job job, read_job(layout.config()));
-  REKINDLE_CHECK(check_no_srun(container_of(job), "join"));
-  return Helper(options, layout, std::move(job), std::move(signals)).help();
+  return Helper(options, layout, std::move(signals)).help();
 }
 
 }  // namespace

@@ -1,6 +1,11 @@
 #include "app/join_state.hpp"
 
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <optional>
 #include <thread>
 
 #include "app/report.hpp"
@@ -20,9 +25,22 @@ namespace rekindle::app {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+// Another text each time that run.toml is written, also with the same content.
+std::string written_config(const run::Layout& layout) {
+  const auto info = look_at(layout.config()).value_or(std::nullopt);
+  if (!info) return "";
+  return str(info->st_ino, ":", info->st_mtim.tv_sec, ".", info->st_mtim.tv_nsec);
+}
+
+}  // namespace
+
 std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
-  if (choose_address(interfaces(), job.interface)) return job.interface;
   const auto place = run::read_place(layout);
+  const bool on_loopback = !place || is_loopback(place->host);
+  if (job.interface.empty() ? on_loopback : choose_address(interfaces(), job.interface).has_value())
+    return job.interface;
   const auto address = place ? address_towards(place->host) : Result<std::string>(job.interface);
   return address ? *address : job.interface;
 }
@@ -34,13 +52,13 @@ Status check_reachable(const run::Layout& layout) {
               "stop it, and start it again with --interface NAME");
 }
 
-Error unreachable(const run::Layout& layout) {
+tl::unexpected<Error> unreachable(const run::Layout& layout) {
   const auto place = run::read_place(layout);
-  return {ExitCode::kSaved,
-          str("the run in ", layout.root().string(),
-              " goes on, but these workers have no connection to its coordinator",
-              place ? str(" at ", place->host, ":", place->port) : ""),
-          "look at the firewall between the machines, and at --interface of the run"};
+  return fail(ExitCode::kSaved,
+              str("the run in ", layout.root().string(),
+                  " goes on, but these workers have no connection to its coordinator",
+                  place ? str(" at ", place->host, ":", place->port) : ""),
+              "look at the firewall between the machines, and at --interface of the run");
 }
 
 void come_back(int signal) {
@@ -58,6 +76,54 @@ void come_back(int signal) {
 std::uint64_t newest_ended(const run::Layout& layout) {
   const auto holder = run::newest_term(layout);
   return holder && *holder && (*holder)->ended && !(*holder)->orphaned ? (*holder)->term : 0;
+}
+
+LastEnd last_end(const run::Layout& layout) {
+  LastEnd last;
+  // First: an attempt that begins meanwhile must not count as one whose run.toml has been seen.
+  last.config = written_config(layout);
+  const auto holder = run::newest_term(layout);
+  if (!holder || !*holder) return last;
+  const auto place = run::read_place(layout);
+  if ((*holder)->ended)
+    last.term = (*holder)->term;
+  else if (place && place->term < (*holder)->term)  // the next attempt is just beginning
+    last.term = place->term;
+  return last;
+}
+
+Awaited await_attempt(const run::Layout& layout, const LastEnd& last, milliseconds patience, int signals) {
+  constexpr milliseconds kPeriod{500};
+  const auto until = Clock::now() + patience;
+  std::optional<Clock::time_point> listens_since;  // the next attempt's coordinator
+  while (listens_since || Clock::now() < until) {
+    pollfd wait{signals, POLLIN, 0};
+    signalfd_siginfo info{};
+    if (::poll(&wait, 1, static_cast<int>(kPeriod.count())) > 0 &&
+        ::read(signals, &info, sizeof info) == sizeof info)
+      return {.signal = static_cast<int>(info.ssi_signo)};
+    const auto place = run::read_place(layout);
+    if (!place || place->term <= last.term) continue;
+    if (!listens_since) listens_since = Clock::now();
+    // A supervisor writes run.toml as soon as its coordinator listens. A coordinator of another launcher uses
+    // the run.toml that is there.
+    if (written_config(layout) != last.config || Clock::now() - *listens_since > kNamesAreSeenWithin)
+      return {.came = true};
+  }
+  return {};
+}
+
+InRun in_run(const nlohmann::json& status, const std::vector<std::string>& workers) {
+  InRun found;
+  for (const auto& trainer : status.value("trainers", nlohmann::json::array())) {
+    const std::string name = trainer.value("trainer", "");
+    for (const std::string& worker : workers) {
+      if (!name.starts_with(worker + ".")) continue;
+      found.any = true;
+      found.with_rank += trainer.value("rank", -1) >= 0 ? 1 : 0;
+    }
+  }
+  return found;
 }
 
 bool will_be_back(const run::Layout& layout, std::uint64_t ended) {

@@ -36,9 +36,9 @@ class Watch {
   // As of the last call of look().
   const std::optional<Holder>& holder() const { return holder_; }
 
-  // Since the last sign of life that look() has seen; 0 if it has not been called.
-  std::chrono::milliseconds silent_for(std::chrono::milliseconds now) const {
-    return last_sign_ ? now - *last_sign_ : std::chrono::milliseconds(0);
+  // Whether look() has seen a sign of life in the last 10 s: the status is written every few seconds.
+  bool heard_lately(std::chrono::milliseconds now) const {
+    return last_sign_ && now - *last_sign_ < std::chrono::seconds(10);
   }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "base/libraries.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
 #include "harness.hpp"
@@ -128,6 +129,25 @@ TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
             std::string::npos);
   EXPECT_EQ(outcome.exit_code, 75);
   EXPECT_NE(outcome.err.find("was not started again within --wait"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Membership, HelperThatWaited_UsesTheOptionsOfTheNextAttempt) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
+  program_->signal(SIGUSR1);
+  ASSERT_EQ(program_->wait().exit_code, 75);
+  Program helper({rekindle(), "join", dir()});
+  ASSERT_TRUE(
+      eventually([&] { return helper.printed().find("waiting for the next attempt") != std::string::npos; }));
+  EXPECT_TRUE(parts_of(dir(), "worker").empty());
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000, {"--interface", "lo"}));
+  ASSERT_TRUE(eventually([&] { return helper.printed().find("joined: 1 trainer") != std::string::npos; }))
+      << helper.printed();
+  for (const pid_t worker : parts_of(dir(), "worker")) {
+    if (static_cast<pid_t>(stat_field(worker, 4)) != helper.pid()) continue;
+    EXPECT_NE(command_line(worker).find(std::string("--interface\0lo", 14)), std::string::npos);
+  }
+  stop_and_compare();
+  EXPECT_EQ(helper.wait().exit_code, 0);
 }
 
 // A helper that was not needed is not a failed job.

@@ -1,6 +1,9 @@
 // A network that fails silently. Each host is a network namespace of the test.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -74,6 +77,23 @@ TEST_F(NetworkFaults, HelperBehindAFirewall_SaysWhatItCannotReachAndTheRunGoesOn
   EXPECT_EQ(times_in(logs, line), 1U) << logs;
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
   stop_and_compare();
+}
+
+// Another launcher may give --interface to the coordinator alone.
+TEST_F(NetworkFaults, RunWithoutAnInterface_HelperListensOnTheWayToTheCoordinator) {
+  Network network(2);
+  ASSERT_NO_FATAL_FAILURE(begin(1, kOnTheNetwork, network.on(0)));
+  const std::string config = read_text(dir() / "run.toml").value_or("");
+  std::ofstream without(dir() / "run.toml");
+  std::istringstream lines(config);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("interface")) without << line << "\n";
+  without.close();
+  Program helper(network.on(1) + Arguments{rekindle(), "join", dir()});
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+  EXPECT_EQ(helper.wait().exit_code, 0);
 }
 
 // Trainers go on through shared memory, and the next coordinator listens on the new address.
