@@ -5,14 +5,29 @@ They update the state in one pass while gradients arrive from the other trainers
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from rekindle._record import Record
+
+_OURS = "leave it out: rekindle has an update of its own"
+_OTHER = "leave it out, or give optimizer=lambda parameters: torch.optim.{name}(parameters, ...)"
 
 
-class Optimizer:
+class Optimizer(Record):
     """An optimizer and its options."""
 
     name: ClassVar[str]
+    _instead = {
+        "params": "leave the parameters out: rekindle.{name}(lr=...)",
+        "fused": _OURS, "foreach": _OURS, "capturable": _OURS, "differentiable": _OURS,
+        "amsgrad": _OTHER, "maximize": _OTHER, "centered": _OTHER, "decoupled_weight_decay": _OTHER,
+    }  # fmt: skip
+
+    @staticmethod
+    def _name_of_torch(first: Any) -> str:
+        return "params" if isinstance(first, (Iterator, list, tuple)) or hasattr(first, "parameters") else ""
 
     def options(self) -> dict[str, str]:
         """The options of the command line that choose this optimizer, as text."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rekindle._errors import USAGE, RekindleError
+from rekindle._record import Record
+
+_FUNCTION = "or give schedule=lambda step: ..., the factor of the rate"
+_TO_ZERO = f"it goes to 0 over the run's steps; {_FUNCTION}"
 
 
 def _whole(name: str, value: float) -> str:
@@ -17,11 +21,22 @@ def _whole(name: str, value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Record):
     """A schedule and its options. Over the first `warmup_steps` steps the rate grows linearly to the optimizer's."""
 
     name: ClassVar[str]
     warmup_steps: int = field(default=0, kw_only=True)  # the other fields may be given by position, as in torch
+    _instead = {
+        "optimizer": "leave the optimizer out: a schedule is an argument of run()",
+        "last_epoch": "leave it out: a run that goes on knows its step",
+        "verbose": "leave it out: metrics.jsonl has the rates",
+        "step_size": "use epochs, the number of epochs between two changes",
+        "T_max": _TO_ZERO, "eta_min": _TO_ZERO, "start_factor": _TO_ZERO, "end_factor": _TO_ZERO, "total_iters": _TO_ZERO,
+    }  # fmt: skip
+
+    @staticmethod
+    def _name_of_torch(first: Any) -> str:
+        return "optimizer" if hasattr(first, "param_groups") or isinstance(first, Record) else ""
 
     def options(self) -> dict[str, str]:
         """The options of the command line that choose this schedule, as text."""

@@ -43,6 +43,31 @@ TEST_F(PythonArguments, ScheduleThatHasNoPositions_Refused) {
   }
 }
 
+// In place of a TypeError without advice.
+TEST_F(PythonArguments, ArgumentThatTheOptimizerOrScheduleOfTorchHas_SaysWhatToDo) {
+  const char* parameters = "has no argument params: leave the parameters out: rekindle.AdamW(lr=...)\n";
+  EXPECT_EQ(value_of("rekindle.AdamW(iter([]), lr=0.1)"), str("rekindle.AdamW ", parameters));
+  EXPECT_EQ(value_of("rekindle.AdamW(params=[], lr=0.1)"), str("rekindle.AdamW ", parameters));
+  EXPECT_EQ(value_of("rekindle.SGD(fused=True)"),
+            "rekindle.SGD has no argument fused: leave it out: rekindle has an update of its own\n");
+  EXPECT_EQ(value_of("rekindle.Adam(amsgrad=True)"),
+            "rekindle.Adam has no argument amsgrad: leave it out, or give optimizer=lambda parameters: "
+            "torch.optim.Adam(parameters, ...)\n");
+  EXPECT_EQ(value_of("rekindle.Adam(momentum=0.9)"),
+            "rekindle.Adam has no argument momentum: it has lr, betas, eps, weight_decay\n");
+  EXPECT_EQ(
+      value_of("rekindle.Step(step_size=30)"),
+      "rekindle.Step has no argument step_size: use epochs, the number of epochs between two changes\n");
+  EXPECT_EQ(value_of("rekindle.Step(rekindle.SGD(), 30)"),
+            "rekindle.Step has no argument optimizer: leave the optimizer out: a schedule is an argument of "
+            "run()\n");
+  EXPECT_EQ(value_of("rekindle.Cosine(T_max=10)"),
+            "rekindle.Cosine has no argument T_max: it goes to 0 over the run's steps; or give "
+            "schedule=lambda step: ..., the factor of the rate\n");
+  EXPECT_EQ(value_of("__import__('copy').deepcopy(rekindle.SGD(0.1, 0.9))"),
+            "SGD(lr=0.1, momentum=0.9, dampening=0.0, weight_decay=0.0, nesterov=False)\n");
+}
+
 TEST_F(PythonArguments, EpochsThatAreNotWhole_Refused) {
   EXPECT_EQ(value_of("rekindle.Step(2.5).options()"), "epochs is 2.5: give a whole number\n");
   EXPECT_EQ(value_of("rekindle.MultiStep([3, 0.5]).options()"), "milestones is 0.5: give a whole number\n");
