@@ -22,9 +22,11 @@ def text_of(name: str, value: object) -> str:
         return repr(float(value))
     if isinstance(value, str) or hasattr(value, "__fspath__"):
         return str(value)
-    raise RekindleError(
-        f"run() has no argument {name} that is {type(value).__name__}", "an option is a number, a text, True or False", USAGE
-    )
+    if type(value).__module__ == "torch" and type(value).__name__ == "device":
+        if value.index is not None:
+            raise RekindleError(f"{name} is {value}", f'give "{value.type}": each trainer takes a GPU of its own', USAGE)
+        return value.type
+    raise RekindleError(f"{name} is {type(value).__name__}", "an option is a number, a text, True or False", USAGE)
 
 
 # What to do in place of arguments that other libraries have.
@@ -46,8 +48,8 @@ _ELSEWHERE = {
     "use steps": ["max_steps"],
     "use log_interval": ["log_every", "log_every_n_steps"],
     "use batch_size and micro_batches": ["accumulate_grad_batches", "gradient_accumulation_steps"],
-    "use on_event": ["callbacks", "callback", "patience"],
-    "read RUN_DIR/metrics.jsonl, or use on_event": ["logger", "loggers", "log_writer", "report_to"],
+    "use on_event, a shell command": ["callbacks", "callback", "patience"],
+    "read RUN_DIR/metrics.jsonl, or use on_event, a shell command": ["logger", "loggers", "log_writer", "report_to"],
     "use run_dir": ["output_dir", "save_dir", "checkpoint_dir", "default_root_dir"],
     "use run_dir: a run that is there already goes on": ["resume", "resume_from_checkpoint"],
     "use workers, trainers_per_worker and device": ["accelerator", "devices", "gpus", "strategy", "num_nodes"],

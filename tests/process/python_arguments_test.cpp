@@ -108,12 +108,22 @@ TEST_F(PythonArguments, NameOfAnotherLibrary_OursIsNamed) {
       "run() has no argument sampler: the run draws the order of the samples; weights: draw a sample in "
       "__getitem__, whose random numbers are seeded\n");
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], logger=object())"),
-            "run() has no argument logger: read RUN_DIR/metrics.jsonl, or use on_event\n");
+            "run() has no argument logger: read RUN_DIR/metrics.jsonl, or use on_event, a shell command\n");
 }
 
-TEST_F(PythonArguments, ObjectForAnArgumentThatThereIsNot_SaysSo) {
-  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], augmenter=object())"),
-            "run() has no argument augmenter that is object: an option is a number, a text, True or False\n");
+TEST_F(PythonArguments, ObjectForAnOption_SaysSo) {
+  const char* hint = " is object: an option is a number, a text, True or False\n";
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], augmenter=object())"), str("augmenter", hint));
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], device=object())"), str("device", hint));
+}
+
+// Every trainer would take the same GPU.
+TEST_F(PythonArguments, DeviceOfTorch_ItsTypeIsTakenAndANumberRefused) {
+  const std::string cpu = "__import__('torch').device('cpu')";
+  EXPECT_EQ(value_of(str("__import__('rekindle._arguments')._arguments.text_of('device', ", cpu, ")")),
+            "cpu\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], device=__import__('torch').device('cuda:1'))"),
+            "device is cuda:1: give \"cuda\": each trainer takes a GPU of its own\n");
 }
 
 TEST_F(PythonArguments, ScheduleThatIsAClassOrTakesMore_Refused) {
