@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rekindle import _library
+from rekindle._checks import Factor
 from rekindle._errors import IN_THE_LOG, Aborted, RekindleError, StorageAway, hint_for, one_line, text_bytes
 from rekindle._process import end_if_forked
 
@@ -46,6 +47,9 @@ def _result(task: Task, what: str, act: Callable[[], None]) -> int:
 
 def calls_of(task: Task) -> _library.Calls:
     """These functions for the library. The result has to live as long as they are called."""
+    # The command line may have another schedule.
+    has_factor = task.call.factor is not None and task.job["schedule"] == "constant"
+    factor = Factor(task.call.factor) if has_factor else None
 
     def initialize() -> int:
         return _result(task, "initial values", task.initialize)
@@ -68,9 +72,7 @@ def calls_of(task: Task) -> _library.Calls:
 
     def rate_factor(step: int, pointer: Any) -> int:
         def ask() -> None:
-            # The command line may have another schedule.
-            own = task.call.factor is not None and task.job["schedule"] == "constant"
-            pointer[0] = float(task.call.factor(step)) if own else 1.0
+            pointer[0] = 1.0 if factor is None else factor.at(step)
 
         return _result(task, f"step {step}, the schedule", ask)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import weakref
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -73,6 +75,31 @@ class Checks:
         for name, (buffer, version) in self.tensors.constants.items():
             if self.tensors.buffer(name) is not buffer or buffer._version != version:
                 raise RekindleError(f"buffer {name} has changed, and is not persistent", "make it persistent, then it is part of the state")  # fmt: skip
+
+
+_TIMES_ASKED = 100
+
+
+class Factor:
+    """The script's schedule: a function of the step that gives the factor of the rates. A function that keeps a state
+    would give other factors after a resume, and in a trainer that joins. The process's first step shows it: the function
+    is asked for this step many times, as the factor of some stays the same for a while.
+    """
+
+    def __init__(self, function: Callable[[int], float]) -> None:
+        self.function, self.is_checked = function, False
+
+    def at(self, step: int) -> float:
+        factor = float(self.function(step))
+        for _ in range(0 if self.is_checked else _TIMES_ASKED):
+            again = float(self.function(step))
+            if again != factor and not math.isnan(factor):  # that is an error of its own
+                raise RekindleError(
+                    f"the schedule gives another factor for the same step, {factor} and then {again}",
+                    "it must depend on the step alone: no scheduler of torch, no counter",
+                )
+        self.is_checked = True
+        return factor
 
 
 def _not_the_models(leaf: torch.Tensor) -> RekindleError:

@@ -102,6 +102,32 @@ TEST_F(PythonHabits, ScheduleOnTheCommandLineAndAFunctionInTheCall_TheCommandLin
   EXPECT_NE(digest_with(function, {}), digest_with("", {}));
 }
 
+// A resume would begin with its first rate again. Some change it at once, others later.
+TEST_F(PythonHabits, ScheduleWithAStateOfItsOwn_Refused) {
+  const char* scheduler = R"(
+scheduler = torch.optim.lr_scheduler.ExponentialLR(torch.optim.SGD([torch.zeros(1)], lr=1.0), 0.5)
+def factor(step):
+    scheduler.step()
+    return scheduler.get_last_lr()[0]
+)";
+  const char* counter = R"(
+calls = []
+def factor(step):
+    calls.append(step)
+    return 1.0 if len(calls) < 30 else 0.5
+)";
+  for (const auto& [function, factors] :
+       {std::pair(scheduler, "0.5 and then 0.25"), std::pair(counter, "1.0 and then 0.5")}) {
+    fs::remove_all(scratch_ / "run");
+    const Outcome outcome = trained(with(function, str(kData, ", schedule=factor")), {"--workers", "1"});
+    EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+    EXPECT_GE(times_in(outcome.out + outcome.err,
+                       str("the schedule gives another factor for the same step, ", factors)),
+              1U)
+        << outcome.out << outcome.err;
+  }
+}
+
 // As in optimizers that are written by hand.
 TEST_F(PythonHabits, OptimizerThatAssignsNewData_ItsValuesAreTaken) {
   const std::string script = with(R"(
