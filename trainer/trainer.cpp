@@ -91,8 +91,9 @@ Result<NumericCheck> Trainer::checked_numerics(const std::string& host) {
       is_script(parts_.job)
           ? "look in the script for random numbers without a seed "
             "(numpy.random.default_rng(), os.urandom()), "
-            "sets, clocks and counters, and for generators that the data set keeps (seed these in "
-            "__getitem__ from torch.initial_seed()), before you suspect the hardware"
+            "sets, clocks and counters, for generators that the data set keeps (seed these in "
+            "__getitem__ from torch.initial_seed()), and for what a module keeps from batch to batch (the "
+            "hidden state of an RNN), before you suspect the hardware"
           : "look in a model or data set of your own for a random generator (of a data set: other than "
             "`key`), a clock or a counter that is no registered buffer, before you suspect the hardware";
   return fail(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping
 
-from rekindle._errors import USAGE, RekindleError, can_take
+from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, can_take
 from rekindle.optimizers import Optimizer
 from rekindle.schedules import Schedule
 
@@ -91,6 +91,8 @@ def makes_optimizer(optimizer: object) -> bool:
     """Whether it is a function of the script, and not one of rekindle. Errors: neither."""
     if isinstance(optimizer, Optimizer):
         return False
+    if isinstance(optimizer, (list, tuple, Mapping)):
+        raise RekindleError(f"optimizer is {type(optimizer).__name__}", ONE_OPTIMIZER, USAGE)
     if isinstance(optimizer, type) and issubclass(optimizer, Optimizer):
         name = optimizer.__name__
         raise RekindleError(f"optimizer is the class {name}", f"give rekindle.{name}(lr=...)", USAGE)

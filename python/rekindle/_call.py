@@ -197,8 +197,9 @@ def _train_here(call: Call) -> Run:
     if importing or multiprocessing.parent_process() is not None:
         raise RekindleError(
             "run() is called in a process of multiprocessing",
-            'put it, and what only the main process does, under if __name__ == "__main__":', USAGE
-        )
+            'put it, and what only the main process does, under if __name__ == "__main__": '
+            "(and without mp.spawn: rekindle starts the trainers)", USAGE
+        )  # fmt: skip
     main = sys.modules["__main__"]
     if _CALLED in vars(main):  # trainers never come behind the first one
         raise RekindleError("the script calls run() a second time", "write a script for each run", USAGE)

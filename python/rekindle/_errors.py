@@ -18,6 +18,7 @@ CONFIG = 78
 IN_THE_LOG = "the traceback is in logs/trainer-*.log of the run"
 NOT_SENT = "samples and batches must be picklable, their tensors without gradients (detach()); or use loader_threads=0"
 SMALL_SHM = "is there too little room in /dev/shm? Or use loader_threads=0"
+ONE_OPTIMIZER = "a run has one optimizer: several, as of a GAN, are not supported"
 FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
 
 

@@ -86,9 +86,11 @@ TEST_F(PythonArguments, LossThatCannotTakeModelAndBatch_Refused) {
             "metrics does not take (model, batch): give a function\n");
 }
 
-TEST_F(PythonArguments, OptimizerThatIsAClass_Refused) {
+TEST_F(PythonArguments, OptimizerThatIsAClassOrSeveral_Refused) {
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=rekindle.AdamW)"),
             "optimizer is the class AdamW: give rekindle.AdamW(lr=...)\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=[3, 4])"),
+            "optimizer is list: a run has one optimizer: several, as of a GAN, are not supported\n");
 }
 
 TEST_F(PythonArguments, ArgumentThatIsGivenTwice_Refused) {

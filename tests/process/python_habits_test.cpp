@@ -39,6 +39,7 @@ def make():
                                        "train_data=make, epochs=2"));
   EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "run() is called in a process of multiprocessing"), 1U) << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "without mp.spawn: rekindle starts the trainers"), 1U) << outcome.err;
 }
 
 // Processes that are forked share the position in an open file.

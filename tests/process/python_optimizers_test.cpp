@@ -221,6 +221,14 @@ options["optimizer"] = optimizer
       78, "the optimizer has a scheduler of its rates, which would never step: give run() a schedule=");
 }
 
+TEST_F(PythonOptimizers, FunctionThatMakesTwoOptimizers_Refused) {
+  expect_refused(R"(
+options["optimizer"] = lambda parameters: (torch.optim.SGD(parameters[:2], lr=0.1), torch.optim.SGD(parameters[2:], lr=0.1))
+)",
+                 78,
+                 "optimizer made tuple: a run has one optimizer: several, as of a GAN, are not supported");
+}
+
 TEST_F(PythonOptimizers, OptimizerWhoseStepFails_ItsOwnErrorIsShown) {
   expect_refused(
       R"(
