@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -104,11 +104,23 @@ class Tensors:
         return [each.path for each in buffers_of(self.model) if each.persistent and each.path not in self.registered]
 
 
+def _hint_for_name(name: str, there: Collection[str]) -> str:
+    """For a tensor that a checkpoint has not. Wrappers of a module put a part into the names of its tensors."""
+    for part, wrapper, advice in (
+        ("_orig_mod.", "torch.compile(model)", "; model.compile() keeps the names"), ("module.", "DataParallel(model)", ""),
+    ):  # fmt: skip
+        if any(part in other and other.replace(part, "") == name for other in there):
+            return f"the run trained {wrapper}: load into that{advice}"
+        if part in name and name.replace(part, "") in there:
+            return f"the run trained the model without {wrapper}: load into that"
+    return "has the script changed?"
+
+
 def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Loads a state dict. Errors: the first tensor that is another one, or not in both."""
     for name, own in model.state_dict().items():
         if name not in tensors:
-            raise RekindleError(f"the checkpoint is of another model: it has no {name}", "has the script changed?")
+            raise RekindleError(f"the checkpoint is of another model: it has no {name}", _hint_for_name(name, tensors))
         there = tensors[name]
         if own.shape != there.shape or DTYPES.get(own.dtype) != DTYPES[there.dtype]:
             raise RekindleError(

@@ -54,6 +54,31 @@ TEST_F(PythonResults, Metrics_MakeATableOfPandas) {
   EXPECT_EQ(outcome.out, "(3, 5) ['step', 'loss', 'trainers', 'test_loss', 'host'] 2.25\n") << outcome.err;
 }
 
+// It puts a part into the names of the tensors.
+TEST_F(Python, CheckpointOfACompiledModelIntoAPlainOneAndTheReverse_SaysSo) {
+  const Outcome outcome = python({"-c", R"(
+import torch
+from rekindle import RekindleError
+from rekindle._model import fill
+class Box(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.add_module(name, torch.nn.Linear(2, 3))
+plain, compiled, parallel, other = torch.nn.Linear(2, 3), Box("_orig_mod"), Box("module"), Box("other")
+for model, of_run in (plain, compiled), (compiled, plain), (plain, parallel), (plain, other):
+    try:
+        fill(model, of_run.state_dict())
+    except RekindleError as error:
+        print(error.hint)
+)"});
+  EXPECT_EQ(outcome.out,
+            "the run trained torch.compile(model): load into that; model.compile() keeps the names\n"
+            "the run trained the model without torch.compile(model): load into that\n"
+            "the run trained DataParallel(model): load into that\n"
+            "has the script changed?\n")
+      << outcome.err;
+}
+
 // With the moving average, as load() does. A module that changes after the run begins is told, and the run is
 // there all the same.
 TEST_F(Python, ModelThatIsAModule_IsFilledWhenTheRunReturns) {
