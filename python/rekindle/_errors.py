@@ -22,6 +22,11 @@ ONE_OPTIMIZER = "a run has one optimizer: several, as of a GAN, are not supporte
 FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
 
 
+_NOT_DETERMINISTIC = "does not have a deterministic implementation"
+_OTHER_OPERATOR = "use another operator"
+_OF_IMAGES = "use cross_entropy(logits.permute(0, 2, 3, 1).flatten(0, 2), labels.flatten()), if it is that of images"
+
+
 class RekindleError(Exception):
     """What is wrong (`what`), what to do about it (`hint`), and the command line's exit code for it (`code`)."""
 
@@ -57,6 +62,8 @@ def hint_for(error: BaseException) -> str:
         return SMALL_SHM
     if isinstance(error, NotSent):
         return NOT_SENT
+    if isinstance(error, RuntimeError) and _NOT_DETERMINISTIC in str(error):
+        return _OF_IMAGES if "nll_loss2d" in str(error) else _OTHER_OPERATOR
     of_torch = getattr(sys.modules.get("torch"), "cuda", None)
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
@@ -76,7 +83,8 @@ def one_line(error: BaseException) -> str:
         places = [i for i, line in enumerate(lines) if line.startswith("  File ")]
         after = lines[places[-1] + 1 :] if places else lines[-1:]
         return next((line for line in after if not line.startswith(" ")), lines[-1]).strip()
-    return lines[0].strip()
+    name, words, _ = lines[0].strip().partition(_NOT_DETERMINISTIC)  # behind it is advice that a trainer cannot take
+    return name + words
 
 
 def end_with_one_line(error: RekindleError) -> None:

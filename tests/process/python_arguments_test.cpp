@@ -136,6 +136,18 @@ TEST_F(PythonArguments, ScheduleThatIsAClassOrTakesMore_Refused) {
             str("schedule is <lambda>", hint));
 }
 
+// torch advises to allow it, which a trainer does not.
+TEST_F(PythonArguments, OperatorThatIsNotDeterministic_TheHintNamesWhatToDo) {
+  const std::string errors = "__import__('rekindle._errors')._errors.";
+  const std::string error =
+      "RuntimeError('nll_loss2d_out does not have a deterministic implementation, but you set ...')";
+  EXPECT_EQ(value_of(str(errors, "one_line(", error, ")")),
+            "RuntimeError: nll_loss2d_out does not have a deterministic implementation\n");
+  EXPECT_EQ(value_of(str(errors, "hint_for(", error, ")")),
+            "use cross_entropy(logits.permute(0, 2, 3, 1).flatten(0, 2), labels.flatten()), if it is that of "
+            "images\n");
+}
+
 // As the command line does. What the script catches, and its own errors, stay as they are.
 TEST_F(PythonArguments, ErrorThatTheScriptDoesNotCatch_OneLineAndTheExitCode) {
   const std::string call = "rekindle.run(None, lambda *all: 0, [], optimizer=3)\n";
