@@ -193,11 +193,14 @@ size_t rk_samples(const rk_trainer* trainer, uint64_t step, int32_t micro_batch,
   const std::uint64_t count = job.batch_size / job.micro_batches;
   if (indices == nullptr) return count;
   const std::uint64_t first = step * job.batch_size + static_cast<std::uint64_t>(micro_batch) * count;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    epochs[i] = (first + i) / job.train_samples;
-    indices[i] = trainer->order->sample_at(first + i);
-  }
-  return count;
+  const int result = result_of([&] {  // the order of an epoch takes memory
+    for (std::uint64_t i = 0; i < count; ++i) {
+      epochs[i] = (first + i) / job.train_samples;
+      indices[i] = trainer->order->sample_at(first + i);
+    }
+    return RK_OK;
+  });
+  return result == RK_OK ? count : 0;
 }
 
 uint64_t rk_initial_key(uint64_t seed) { return stream_key(seed, Draws::kInit); }

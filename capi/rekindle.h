@@ -129,7 +129,8 @@ void* rk_value(rk_trainer* trainer, size_t tensor);
 void* rk_average(rk_trainer* trainer, size_t tensor); /* of the moving average; NULL: there is none */
 size_t rk_place(const rk_trainer* trainer, size_t tensor);
 
-/* The training samples of a micro-batch: epoch and index of each. Returns their number. With NULL only that. */
+/* The training samples of a micro-batch: epoch and index of each. Returns their number, or 0 after an error. With NULL
+ * only the number. */
 size_t rk_samples(const rk_trainer* trainer, uint64_t step, int32_t micro_batch, uint64_t* epochs,
                   uint64_t* indices);
 /* Keys of random numbers, functions of the run's seed: */

@@ -178,7 +178,8 @@ class Task:
     def _samples(self, step: int, micro_batch: int) -> list[tuple[int, int]]:
         count = self.library.rk_samples(self.trainer, step, micro_batch, None, None)
         epochs, indices = (ctypes.c_uint64 * count)(), (ctypes.c_uint64 * count)()
-        self.library.rk_samples(self.trainer, step, micro_batch, epochs, indices)
+        if self.library.rk_samples(self.trainer, step, micro_batch, epochs, indices) != count:
+            raise RekindleError(self.library.rk_error().decode(), code=self.library.rk_exit_code())
         return list(zip(epochs, indices))
 
     def _sample_key(self, epoch: int, index: int) -> int:
