@@ -46,12 +46,36 @@ def end_if_forked(process: int) -> None:
         os._exit(1)
 
 
-def end_process(code: int) -> NoReturn:
-    """Ends this process at once, and those that the script started with multiprocessing: they would outlive it."""
+def end_children() -> None:
+    """Ends the processes that the script started with multiprocessing: they would outlive this one."""
     if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
         for child in multiprocessing.active_children():
             child.kill()
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends this process at once, and those that the script started with multiprocessing."""
+    end_children()
     os._exit(code)
+
+
+def let_terminate_kill() -> None:
+    """For the script's processes of multiprocessing. SIGTERM is ignored in this process and therefore in those: after
+    their terminate(), as at the end of `with Pool(...)`, multiprocessing would wait for them for ever.
+    """
+    from multiprocessing import popen_fork  # the class of "spawn" and "forkserver" inherits from this one
+
+    popen_fork.Popen.terminate = popen_fork.Popen.kill
+
+
+def set_oom_score(value: str) -> str:
+    """Sets this process's oom_score_adj, and returns what it was."""
+    usual = ""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+") as file:
+        usual = file.read()
+        file.seek(0)
+        file.write(value)
+    return usual
 
 
 def wait_for_threads() -> None:

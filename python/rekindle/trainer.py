@@ -26,10 +26,13 @@ from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, hint_for, on
 from rekindle._process import (
     descriptors,
     die_with_parent,
+    end_children,
     end_if_forked,
     end_process,
     ignore_group_signals,
+    let_terminate_kill,
     private_descriptors,
+    set_oom_score,
     wait_for_threads,
 )
 from rekindle._script_folder import folder_behind, look_in, package_name
@@ -48,6 +51,7 @@ def run_script(
     `on_call` gets the arguments of its rekindle.run(), `on_error` what that raises, or the script before it.
     """
     _call.on_call, _call.on_error = on_call, on_error
+    let_terminate_kill()
     try:
         _run_as_main(folder, script, arguments)
     except BaseException as error:
@@ -117,6 +121,7 @@ def answer_question(
         if (words := run_again(call)) and os.getpid() == process:
             sys.stdout.flush()
             sys.stderr.flush()
+            end_children()
             os.dup2(answer_fd, 1)
             os.execv(sys.executable, words)
         answer(make_answer(call, say))
@@ -254,16 +259,6 @@ def train(words: list[str]) -> NoReturn:
     run_script(job["script_folder"], job["script"], job["script_arguments"], on_call, give_up)
 
 
-def _oom_score(value: str) -> str:
-    """Sets this process's oom_score_adj, and returns what it was."""
-    usual = ""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+") as file:
-        usual = file.read()
-        file.seek(0)
-        file.write(value)
-    return usual
-
-
 def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     """Imports torch, and becomes a trainer as soon as the worker gives it a name and the variables of this trainer.
     Ends if the worker ends.
@@ -273,7 +268,7 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     look_in(folder)
     with contextlib.suppress(ImportError):
         from rekindle import _task  # noqa: F401
-    usual = _oom_score("500")  # in want of memory, the kernel ends a spare before any trainer
+    usual = set_oom_score("500")  # in want of memory, the kernel ends a spare before any trainer
     with os.fdopen(_NAME_DESCRIPTOR) as file:
         lines = file.read().splitlines()  # the worker closes its end at once
     if len(lines) < 2:
@@ -282,7 +277,7 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     for variable in variables:
         key, _, value = variable.partition("=")
         os.environ[key] = value  # the library reads it, too
-    _oom_score(usual)
+    set_oom_score(usual)
     train([sys.argv[0], *words, "--name", name])
 
 

@@ -149,5 +149,23 @@ class Plain(torch.optim.Optimizer):
   EXPECT_EQ(digest_of(scratch_ / "run"), of_two);
 }
 
+// The end of a pool terminates its processes, in which SIGTERM is ignored, and waits for them.
+TEST_F(PythonHabits, PoolOfMultiprocessing_Ends) {
+  const Outcome outcome = trained(with(R"(
+import multiprocessing
+def make():
+    for how in "fork", "spawn":
+        with multiprocessing.get_context(how).Pool(1) as pool:
+            assert pool.map(abs, [-1, -2]) == [1, 2]
+    return [(torch.ones(4), 1)] * 64
+if __name__ != "__main__":  # in a process of "spawn"
+    rekindle.run = lambda **_: None
+)",
+                                       "train_data=make, test_data=make, epochs=2"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const Outcome evaluated = run({"evaluate", scratch_ / "run"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.out << evaluated.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
