@@ -39,6 +39,7 @@ class Call:
     test_data: Callable[[], Dataset] | Dataset | None
     metrics: Metrics | None
     collate: Callable[[list], Any] | None
+    test_collate: Callable[[list], Any] | None  # run() sets it to `collate` by default
     make_optimizer: Callable[[list], torch.optim.Optimizer] | None = None  # of the script's own
     factor: Callable[[int], float] | None = None  # of its learning rates: a schedule of the script
     options: dict[str, str] = field(default_factory=dict)  # of the command line, without dashes
@@ -86,6 +87,7 @@ def run(
     run_dir: str = "run",
     workers: int = 1,
     steps: int | None = None,
+    test_collate: Callable[[list], Any] | None = None,
     **options: Any,
 ) -> Run:
     """Trains a model, and returns when the run is complete.
@@ -103,6 +105,7 @@ def run(
         test samples of any size, under no_grad(). metrics.jsonl gets sum / count over all test samples as test_accuracy.
         For numbers that the loss does not compute anyway.
     collate: [sample, ...] -> batch; default: torch.utils.data.default_collate, which gives tensors a first dimension.
+    test_collate: the same for test samples; default: `collate`. A `collate` that mixes samples needs another one here.
     optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or [parameter, ...] ->
         torch.optim.Optimizer, without a closure: every trainer then updates the whole model.
     schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or step -> factor of the optimizer's rates,
@@ -133,11 +136,14 @@ def run(
     makes, own_factor = makes_optimizer(optimizer), is_factor(schedule)
     for name, value, arguments in (
         ("loss", loss, ["model", "batch"]), ("metrics", metrics, ["model", "batch"]), ("collate", collate, ["samples"]),
+        ("test_collate", test_collate, ["samples"]),
     ):  # fmt: skip
         if value is not None:
             check_function(name, value, arguments)
     if metrics is not None and test_data is None:
         raise RekindleError("metrics without test_data", "they are computed on test samples", USAGE)
+    if test_collate is not None and test_data is None:
+        raise RekindleError("test_collate without test_data", "it makes batches of test samples", USAGE)
     chosen = {"optimizer": "script"} if makes else optimizer.options()
     chosen.update({"schedule": "constant"} if schedule is None or own_factor else schedule.options())
     given = {
@@ -150,7 +156,7 @@ def run(
         given["epochs"] = 10 if epochs is None else epochs
     chosen.update({name.replace("_", "-"): text_of(name, value) for name, value in given.items() if value is not None})
     call = Call(
-        model, loss, train_data, test_data, metrics, collate,
+        model, loss, train_data, test_data, metrics, collate, collate if test_collate is None else test_collate,
         make_optimizer=optimizer if makes else None, factor=schedule if own_factor else None, options=chosen,
     )  # fmt: skip
     if on_call is not None:

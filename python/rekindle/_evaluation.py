@@ -55,11 +55,13 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
     """
     found: dict[str, Any] = {}
 
+    collates = {"train_data": call.collate, "test_data": call.test_collate}
+
     def attempt(data: Dataset, name: str, trains: bool) -> BaseException | None:
         seed_all(key)
         try:
             samples = [sample_of(data, name, 0) for _ in range(2)]  # one is too few for batch norm
-            batch = (call.collate or default_collate)(samples)
+            batch = (collates[name] or default_collate)(samples)
             model.train(trains)
             with torch.set_grad_enabled(trains), without_compiler(), precision(call.options, torch.device("cpu")):
                 loss, metrics = split(call.loss(model, batch))
@@ -132,7 +134,7 @@ def evaluate(
     def sample_key(epoch: int, index: int) -> int:
         return library.rk_sample_key(job["seed"], epoch, index)
 
-    loader = Loader(data, EvaluationOrder(len(data), size, size), sample_key, call.collate, job["loader_threads"])
+    loader = Loader(data, EvaluationOrder(len(data), size, size), sample_key, call.test_collate, job["loader_threads"])
     seed_all(key)
     model = make_model(call.model)
     fill(model, tensors_in(tensors))

@@ -187,7 +187,8 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.de
         return []
     model.eval()
     with torch.no_grad(), without_compiler(), precision(call.options, device):
-        found = call.metrics(model, moved((call.collate or default_collate)([test_data[0]]), device))
+        batch = (call.test_collate or default_collate)([test_data[0]] * 2)  # a `collate` may pair samples
+        found = call.metrics(model, moved(batch, device))
     return list(sums_of(found))
 
 

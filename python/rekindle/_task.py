@@ -169,11 +169,14 @@ class Task:
         self.steps = StepOrder(self._samples)
         micro_batch = job["batch_size"] // job["micro_batches"]
         self.tests = EvaluationOrder(job["test_samples"], job["batch_size"], micro_batch)
-        of_both = {"key": self._sample_key, "collate": self.call.collate, "processes": job["loader_threads"]}
-        self.test_loader = Loader(self.test_data, self.tests, **of_both) if self.test_data is not None else None
+        of_both = {"key": self._sample_key, "processes": job["loader_threads"]}
+        self.test_loader = None
+        if self.test_data is not None:
+            self.test_loader = Loader(self.test_data, self.tests, collate=self.call.test_collate, **of_both)
         self.loader = Loader(
-            self.train_data, self.steps, **of_both, pins=self.device.is_gpu, look=self._look_for_abort
-        )
+            self.train_data, self.steps, collate=self.call.collate, **of_both, pins=self.device.is_gpu,
+            look=self._look_for_abort,
+        )  # fmt: skip
 
     def _samples(self, step: int, micro_batch: int) -> list[tuple[int, int]]:
         count = self.library.rk_samples(self.trainer, step, micro_batch, None, None)

@@ -84,6 +84,8 @@ TEST_F(PythonArguments, LossThatCannotTakeModelAndBatch_Refused) {
             str("loss does not take (model, batch)", hint));
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], [], metrics=lambda model: {})"),
             "metrics does not take (model, batch): give a function\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], test_collate=len)"),
+            "test_collate without test_data: it makes batches of test samples\n");
 }
 
 TEST_F(PythonArguments, OptimizerThatIsAClassOrSeveral_Refused) {

@@ -167,5 +167,27 @@ if __name__ != "__main__":  # in a process of "spawn"
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.out << evaluated.err;
 }
 
+// As of mixup: an evaluation of mixed samples would mean nothing.
+TEST_F(PythonHabits, CollateThatMixesSamples_TestSamplesHaveAnotherOne) {
+  const Outcome outcome = trained(script("train.py", R"(
+import torch, rekindle
+def mixed(samples):
+    assert len(samples) > 1
+    return torch.stack(samples).roll(1, 0), True
+def loss(model, batch):
+    assert batch[1] == model.training
+    return (model(batch[0]) ** 2).mean()
+def metrics(model, batch):
+    assert not batch[1]
+    return {"samples": (float(len(batch[0])), len(batch[0]))}
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, metrics=metrics, collate=mixed,
+             test_collate=lambda samples: (torch.stack(samples), False), train_data=[torch.ones(4)] * 64,
+             test_data=[torch.ones(4)] * 9, batch_size=16, micro_batches=2, epochs=2)
+)"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const Outcome evaluated = run({"evaluate", scratch_ / "run"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.out << evaluated.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
