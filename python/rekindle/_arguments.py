@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping
 
-from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, can_take
+from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, are_several, can_take
 from rekindle.optimizers import Optimizer
 from rekindle.schedules import Schedule
 
@@ -26,7 +26,10 @@ def text_of(name: str, value: object) -> str:
         if value.index is not None:
             raise RekindleError(f"{name} is {value}", f'give "{value.type}": each trainer takes a GPU of its own', USAGE)
         return value.type
-    raise RekindleError(f"{name} is {type(value).__name__}", "an option is a number, a text, True or False", USAGE)
+    raise RekindleError(
+        f"run() has no argument {name} that is {type(value).__name__}",
+        "its options are numbers, texts, True or False", USAGE,
+    )  # fmt: skip
 
 
 # What to do in place of arguments that other libraries have.
@@ -91,7 +94,7 @@ def makes_optimizer(optimizer: object) -> bool:
     """Whether it is a function of the script, and not one of rekindle. Errors: neither."""
     if isinstance(optimizer, Optimizer):
         return False
-    if isinstance(optimizer, (list, tuple, Mapping)):
+    if are_several(optimizer):
         raise RekindleError(f"optimizer is {type(optimizer).__name__}", ONE_OPTIMIZER, USAGE)
     if isinstance(optimizer, type) and issubclass(optimizer, Optimizer):
         name = optimizer.__name__

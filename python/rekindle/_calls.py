@@ -49,7 +49,7 @@ def calls_of(task: Task) -> _library.Calls:
     """These functions for the library. The result has to live as long as they are called."""
     # The command line may have another schedule.
     has_factor = task.call.factor is not None and task.job["schedule"] == "constant"
-    factor = Factor(task.call.factor) if has_factor else None
+    factor = Factor(task.call.factor, task.job["steps"]) if has_factor else None
 
     def initialize() -> int:
         return _result(task, "initial values", task.initialize)

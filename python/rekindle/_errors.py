@@ -87,6 +87,14 @@ def one_line(error: BaseException) -> str:
     return name + words
 
 
+def are_several(optimizer: object) -> bool:
+    """Whether it has optimizers, at least two. Those of rekindle and torch are told by what they have."""
+    values = list(optimizer.values()) if isinstance(optimizer, dict) else optimizer
+    if not isinstance(values, (list, tuple)) or len(values) < 2:
+        return False
+    return all(hasattr(each, "param_groups") or hasattr(each, "options") for each in values)
+
+
 def end_with_one_line(error: RekindleError) -> None:
     """If nobody catches the error, Python prints it as the command line does, without a traceback, and ends with its
     code. An interactive session goes on, and shows errors in its own way.

@@ -107,11 +107,16 @@ class Tensors:
 def _hint_for_name(name: str, there: Collection[str]) -> str:
     """For a tensor that a checkpoint has not. Wrappers of a module put a part into the names of its tensors."""
     for part, wrapper, advice in (
-        ("_orig_mod.", "torch.compile(model)", "; model.compile() keeps the names"), ("module.", "DataParallel(model)", ""),
-    ):  # fmt: skip
-        if any(part in other and other.replace(part, "") == name for other in there):
+        ("_orig_mod", "torch.compile(model)", "; model.compile() keeps the names"),
+        ("module", "a wrapper such as DataParallel(model)", ""),
+    ):
+
+        def without(name: str, part: str = part) -> str:
+            return ".".join(each for each in name.split(".") if each != part)
+
+        if any(other != name and without(other) == name for other in there):
             return f"the run trained {wrapper}: load into that{advice}"
-        if part in name and name.replace(part, "") in there:
+        if without(name) != name and without(name) in there:
             return f"the run trained the model without {wrapper}: load into that"
     return "has the script changed?"
 
@@ -186,10 +191,18 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.de
     if call.metrics is None:
         return []
     model.eval()
-    with torch.no_grad(), without_compiler(), precision(call.options, device):
-        batch = (call.test_collate or default_collate)([test_data[0]] * 2)  # a `collate` may pair samples
-        found = call.metrics(model, moved(batch, device))
-    return list(sums_of(found))
+
+    def names_of(samples: int) -> list[str]:
+        with torch.no_grad(), without_compiler(), precision(call.options, device):
+            batch = (call.test_collate or default_collate)([test_data[0] for _ in range(samples)])
+            return list(sums_of(call.metrics(model, moved(batch, device))))
+
+    try:
+        return names_of(2)  # of one, numbers of a `collate` that pairs samples may look right
+    except Exception:
+        with contextlib.suppress(Exception):
+            return names_of(1)  # where batches have one sample
+        raise
 
 
 def _optimizer_and_metrics(call: Call, model: nn.Module, test_data: Any) -> tuple[list[dict[str, Any]], list[str]]:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
-from rekindle._errors import ONE_OPTIMIZER, RekindleError, can_take, one_line
+from rekindle._errors import ONE_OPTIMIZER, RekindleError, are_several, can_take, one_line
 from rekindle._hidden import Hidden, Number
 from rekindle._names import parameters_of
 
@@ -30,7 +30,7 @@ Make = Callable[[list], torch.optim.Optimizer]
 def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     optimizer = make(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):
-        hint = ONE_OPTIMIZER if isinstance(optimizer, (list, tuple, dict)) else "return a torch.optim.Optimizer"
+        hint = ONE_OPTIMIZER if are_several(optimizer) else "return a torch.optim.Optimizer"
         raise RekindleError(f"optimizer made {type(optimizer).__name__}", hint)
     given = {id(parameter) for parameter in parameters}
     for group in optimizer.param_groups:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import signal
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
+_MULTIPROCESSING = "multiprocessing", "multiprocess"  # the second one is that of Hugging Face's datasets
 private_descriptors: set[int] = set()  # of this process: those that it forks close them
 
 
@@ -48,9 +51,10 @@ def end_if_forked(process: int) -> None:
 
 def end_children() -> None:
     """Ends the processes that the script started with multiprocessing: they would outlive this one."""
-    if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
-        for child in multiprocessing.active_children():
-            child.kill()
+    for name in _MULTIPROCESSING:
+        if (module := sys.modules.get(name)) is not None:
+            for child in module.active_children():
+                child.kill()
 
 
 def end_process(code: int) -> NoReturn:
@@ -59,13 +63,30 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-def let_terminate_kill() -> None:
-    """For the script's processes of multiprocessing. SIGTERM is ignored in this process and therefore in those: after
-    their terminate(), as at the end of `with Pool(...)`, multiprocessing would wait for them for ever.
-    """
-    from multiprocessing import popen_fork  # the class of "spawn" and "forkserver" inherits from this one
+def _ignores_sigterm(pid: int) -> bool:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith("SigIgn:"):
+                return bool(int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+    return False
 
-    popen_fork.Popen.terminate = popen_fork.Popen.kill
+
+def let_terminate_end() -> None:
+    """For the script's processes of multiprocessing. SIGTERM is ignored in this process and therefore in those that have no
+    handler: after their terminate(), as at the end of `with Pool(...)`, multiprocessing would wait for them for ever.
+    """
+    for name in _MULTIPROCESSING:
+        with contextlib.suppress(ImportError):
+            # The class of "spawn" and "forkserver" inherits from this one.
+            popen = importlib.import_module(f"{name}.popen_fork").Popen
+
+            def terminate(self: Any, usual: Callable[[Any], None] = popen.terminate) -> None:
+                if _ignores_sigterm(self.pid):
+                    self.kill()
+                else:
+                    usual(self)
+
+            popen.terminate = terminate
 
 
 def set_oom_score(value: str) -> str:

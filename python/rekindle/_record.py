@@ -17,7 +17,9 @@ class Record:
     _instead: ClassVar[dict[str, str]] = {}  # of arguments that torch has: what to do; {name} is that of the class
 
     def __new__(cls: type[_Self], *arguments: Any, **named: Any) -> _Self:
-        """Errors (RekindleError): an argument that there is not."""
+        """Errors (RekindleError): an argument that there is not. Classes of a script have arguments of their own."""
+        if not cls.__module__.startswith("rekindle."):
+            return super().__new__(cls)
         if arguments and (name := cls._name_of_torch(arguments[0])):
             named = {name: arguments[0], **named}
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]

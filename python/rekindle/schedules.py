@@ -31,7 +31,8 @@ class Schedule(Record):
         "last_epoch": "leave it out: a run that goes on knows its step",
         "verbose": "leave it out: metrics.jsonl has the rates",
         "step_size": "use epochs, the number of epochs between two changes",
-        "T_max": _TO_ZERO, "eta_min": _TO_ZERO, "start_factor": _TO_ZERO, "end_factor": _TO_ZERO, "total_iters": _TO_ZERO,
+        "T_max": _TO_ZERO, "eta_min": _TO_ZERO, "start_factor": _TO_ZERO, "end_factor": _TO_ZERO,
+        "total_iters": "leave it out: it is over the run's steps",
     }  # fmt: skip
 
     @staticmethod

@@ -30,7 +30,7 @@ from rekindle._process import (
     end_if_forked,
     end_process,
     ignore_group_signals,
-    let_terminate_kill,
+    let_terminate_end,
     private_descriptors,
     set_oom_score,
     wait_for_threads,
@@ -51,7 +51,7 @@ def run_script(
     `on_call` gets the arguments of its rekindle.run(), `on_error` what that raises, or the script before it.
     """
     _call.on_call, _call.on_error = on_call, on_error
-    let_terminate_kill()
+    let_terminate_end()
     try:
         _run_as_main(folder, script, arguments)
     except BaseException as error:

@@ -91,7 +91,7 @@ TEST_F(PythonArguments, LossThatCannotTakeModelAndBatch_Refused) {
 TEST_F(PythonArguments, OptimizerThatIsAClassOrSeveral_Refused) {
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=rekindle.AdamW)"),
             "optimizer is the class AdamW: give rekindle.AdamW(lr=...)\n");
-  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=[3, 4])"),
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=[rekindle.SGD(), rekindle.Adam()])"),
             "optimizer is list: a run has one optimizer: several, as of a GAN, are not supported\n");
 }
 
@@ -116,9 +116,8 @@ TEST_F(PythonArguments, NameOfAnotherLibrary_OursIsNamed) {
 }
 
 TEST_F(PythonArguments, ObjectForAnOption_SaysSo) {
-  const char* hint = " is object: an option is a number, a text, True or False\n";
-  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], augmenter=object())"), str("augmenter", hint));
-  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], device=object())"), str("device", hint));
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], device=object())"),
+            "run() has no argument device that is object: its options are numbers, texts, True or False\n");
 }
 
 // Every trainer would take the same GPU.

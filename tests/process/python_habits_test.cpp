@@ -115,10 +115,17 @@ def factor(step):
 calls = []
 def factor(step):
     calls.append(step)
-    return 1.0 if len(calls) < 30 else 0.5
+    return 1.0 if len(calls) < 5 else 0.5
+)";
+  const char* in_steps = R"(
+scheduler = torch.optim.lr_scheduler.ExponentialLR(torch.optim.SGD([torch.zeros(1)], lr=1.0), 0.5)
+def factor(step):
+    if step > 0 and step % 2 == 0: scheduler.step()
+    return scheduler.get_last_lr()[0]
 )";
   for (const auto& [function, factors] :
-       {std::pair(scheduler, "0.5 and then 0.25"), std::pair(counter, "1.0 and then 0.5")}) {
+       {std::pair(scheduler, "0.5 and then 0.25"), std::pair(counter, "1.0 and then 0.5"),
+        std::pair(in_steps, "0.5 and then 0.25")}) {
     fs::remove_all(scratch_ / "run");
     const Outcome outcome = trained(with(function, str(kData, ", schedule=factor")), {"--workers", "1"});
     EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
@@ -155,7 +162,7 @@ TEST_F(PythonHabits, PoolOfMultiprocessing_Ends) {
 import multiprocessing
 def make():
     for how in "fork", "spawn":
-        with multiprocessing.get_context(how).Pool(1) as pool:
+        with multiprocessing.get_context(how).Pool(4 if how == "fork" else 1) as pool:
             assert pool.map(abs, [-1, -2]) == [1, 2]
     return [(torch.ones(4), 1)] * 64
 if __name__ != "__main__":  # in a process of "spawn"
@@ -180,9 +187,12 @@ def loss(model, batch):
 def metrics(model, batch):
     assert not batch[1]
     return {"samples": (float(len(batch[0])), len(batch[0]))}
+class Lists:
+    def __len__(self): return 9
+    def __getitem__(self, index): return [torch.ones(4)]
 rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, metrics=metrics, collate=mixed,
-             test_collate=lambda samples: (torch.stack(samples), False), train_data=[torch.ones(4)] * 64,
-             test_data=[torch.ones(4)] * 9, batch_size=16, micro_batches=2, epochs=2)
+             test_collate=lambda samples: (torch.stack([sample.pop() for sample in samples]), False),
+             train_data=[torch.ones(4)] * 64, test_data=Lists(), batch_size=16, micro_batches=2, epochs=2)
 )"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const Outcome evaluated = run({"evaluate", scratch_ / "run"});
