@@ -76,7 +76,7 @@ std::string line_about(const checkpoint::Manifest& manifest) {
 void show_as_finished(const run::Layout& layout, std::uint64_t steps, const std::string& line) {
   auto status = run::read_status(layout);
   const auto holder = run::newest_term(layout);
-  if (!status || !holder || !*holder || !run::provably_gone(**holder)) return;
+  if (!status || !holder || !*holder || !run::looks_gone(**holder)) return;
   if (status->value("state", "") == "finished" && status->value("steps", std::uint64_t{0}) == steps) return;
   if (status->empty()) *status = {{"term", (*holder)->term}, {"attempt", run::newest_attempt(layout)}};
   status->update(

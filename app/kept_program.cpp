@@ -123,8 +123,7 @@ bool begins_with_changed_trainer(const fs::path& run_dir, const fs::path& own_tr
   if (!run::check_trusted(layout) || !job || job->launched_by != "local") return false;
   const auto saved = checkpoint::has_saved(layout.root());
   const auto holder = run::newest_term(layout);
-  return saved && !*saved && holder && *holder && run::provably_gone(**holder) &&
-         run::supervisor_gone(**holder);
+  return saved && !*saved && holder && *holder && run::looks_gone(**holder) && run::supervisor_gone(**holder);
 }
 
 Status forget_kept_program(const run::Layout& layout) {

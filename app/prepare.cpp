@@ -128,7 +128,7 @@ Status check_holder(const run::Layout& layout) {
   for (int tries = 0;; ++tries) {
     REKINDLE_TRY(const auto holder, run::newest_term(layout));
     // The coordinator checks holders whose process is not visible here, or may hang without a supervisor.
-    if (!holder || !run::visible(*holder) || run::provably_gone(*holder) || run::supervisor_gone(*holder))
+    if (!holder || !run::visible(*holder) || run::looks_gone(*holder) || run::supervisor_gone(*holder))
       return {};
     if (tries == 20) return forward_error(run::held_error(layout, *holder));
     ::usleep(100000);

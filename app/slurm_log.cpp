@@ -27,7 +27,7 @@ SlurmLog::SlurmLog(const run::Layout& layout, const slurm::Environment& environm
 
 bool SlurmLog::held_by_another() const {
   const auto holder = run::newest_term(layout_);
-  if (!holder || !*holder || run::provably_gone(**holder)) return false;
+  if (!holder || !*holder || run::looks_gone(**holder)) return false;
   return (*holder)->slurm_job != environment_.job || (*holder)->slurm_restarts != environment_.restarts;
 }
 

@@ -117,7 +117,7 @@ Result<int> try_submission(const LocalOptions& options, const std::string& text)
 // A run that has ended goes on in this job. While it goes on, it writes into that file itself.
 void record_submission(const run::Layout& layout, const std::string& job) {
   const auto holder = run::newest_term(layout);
-  if (!holder || !*holder || !run::provably_gone(**holder)) return;
+  if (!holder || !*holder || !run::looks_gone(**holder)) return;
   const Status recorded =
       run::record_attempt(layout, {{"event", run::kSubmitted}, {"job", job}, {"at", utc_now()}});
   if (!recorded) warn(str("warning: the run is not shown as pending: ", recorded.error().line()));

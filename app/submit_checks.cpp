@@ -39,7 +39,7 @@ Result<std::string> holder_text(const fs::path& run_dir, std::string& id) {
     id = job.id;
     return str("Slurm job ", job.id, " (", job.state, ")");
   }
-  if (!holder || !holder->slurm_job.empty() || run::provably_gone(*holder)) return "";
+  if (!holder || !holder->slurm_job.empty() || run::looks_gone(*holder)) return "";
   return str("a live run on host ", holder->host, " (pid ", holder->pid, ", since ", holder->since, ")");
 }
 

@@ -56,11 +56,11 @@ Status request_stop(const fs::path& run_dir) {
   }
   REKINDLE_CHECK(write_stop_request(layout));
   const char* line = "the run was asked to stop: it saves its state and ends";
-  if (run::provably_gone(*holder) && run::supervisor_gone(*holder))
+  if (run::looks_gone(*holder) && run::supervisor_gone(*holder))
     line =
         "no process of the run seems to be alive: the run stops if it is just being started again, or if "
         "rekindle join takes it over; a command that begins later goes on";
-  else if (run::provably_gone(*holder))
+  else if (run::looks_gone(*holder))
     line = "the run's coordinator is dead: the run stops when its supervisor has started another one";
   std::printf("%s\n", line);
   return {};

@@ -118,7 +118,7 @@ bool shares_loopback(const Holder& holder) {
   return holder.boot_id == boot_id() && (!known || holder.network_namespace == own);
 }
 
-bool surely_gone(const Holder& holder) {
+bool provably_gone(const Holder& holder) {
   if (holder.ended) return true;
   if (!holder.slurm_job.empty() && holder.slurm_job == slurm_job() &&
       holder.slurm_restarts < slurm_restarts())
@@ -127,8 +127,8 @@ bool surely_gone(const Holder& holder) {
   return visible(holder) && process_gone(holder.pid, holder.start_ticks);
 }
 
-bool provably_gone(const Holder& holder) {
-  if (surely_gone(holder)) return true;
+bool looks_gone(const Holder& holder) {
+  if (provably_gone(holder)) return true;
   if (holder.host != host_name() || holder.boot_id == boot_id()) return false;
   const auto age = age_of(holder.since);
   return age && *age >= boot_time();
@@ -136,7 +136,7 @@ bool provably_gone(const Holder& holder) {
 
 bool supervisor_gone(const Holder& holder) {
   if (holder.supervisor_pid == 0) return false;
-  if (holder.host == host_name() && holder.boot_id != boot_id()) return provably_gone(holder);
+  if (holder.host == host_name() && holder.boot_id != boot_id()) return looks_gone(holder);
   return visible(holder) && process_gone(holder.supervisor_pid, holder.supervisor_start_ticks);
 }
 

@@ -45,11 +45,11 @@ bool shares_loopback(const Holder& holder);
 
 // Whether that holder is gone for certain: its term has ended, or its process on this host is dead. An
 // earlier attempt of this process's own Slurm job counts as gone, because the job was requeued.
-bool surely_gone(const Holder& holder);
+bool provably_gone(const Holder& holder);
 
 // Also if a machine with its host name was booted since: this one, unless two machines have the same name. So
 // this is enough to say what a run looks like, and not to take it over.
-bool provably_gone(const Holder& holder);
+bool looks_gone(const Holder& holder);
 
 // Whether the holder's supervisor is provably dead: it ran on this host, and its process is gone.
 bool supervisor_gone(const Holder& holder);

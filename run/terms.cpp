@@ -105,7 +105,7 @@ constexpr std::chrono::milliseconds kBetweenTries{500};
 
 std::optional<SeenTerm> seen(const std::optional<Holder>& holder) {
   if (!holder) return std::nullopt;
-  return SeenTerm{holder->term, holder->ended, surely_gone(*holder)};
+  return SeenTerm{holder->term, holder->ended, provably_gone(*holder)};
 }
 
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, Claimant& claimant) {

@@ -34,7 +34,7 @@ Sign Watch::look(std::chrono::milliseconds now) {
   holder_ = *newest;
   if (!holder_ || (holder_->ended && !holder_->orphaned)) return Sign::kEnded;
   // If two hosts have the same name, a later boot of one would wrongly prove the other dead.
-  const bool dead = visible(*holder_) && provably_gone(*holder_) && supervisor_gone(*holder_);
+  const bool dead = visible(*holder_) && looks_gone(*holder_) && supervisor_gone(*holder_);
   if (holder_->orphaned || dead) return Sign::kOrphaned;
   if (has_written() || changed || paused || attended(*holder_) || !last_sign_) last_sign_ = now;
   const auto limit =

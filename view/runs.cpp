@@ -75,7 +75,7 @@ JobTrail trail_of(const run::Layout& layout) {
 
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
 bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
-  if (!run::provably_gone(last) || !last.slurm_job.empty()) return false;
+  if (!run::looks_gone(last) || !last.slurm_job.empty()) return false;
   // If the term has ended, the supervisor starts no other coordinator; of a copy, it holds the original.
   if (!last.ended && last.supervisor_pid != 0 && !run::supervisor_gone(last)) return false;
   const auto claimed = age_of(last.since), updated = age_of(summary.updated);
@@ -87,9 +87,9 @@ bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
 std::string state_of(const nlohmann::json& status, const std::optional<run::Holder>& holder) {
   std::string state = status.value("state", status.empty() ? "new" : "unknown");
   const bool newer = holder && holder->term > status.value("term", std::uint64_t{0});
-  if (newer && !run::provably_gone(*holder)) return kStarting;
+  if (newer && !run::looks_gone(*holder)) return kStarting;
   if (state != "running") return state;
-  return holder && run::provably_gone(*holder) ? kWithoutReport : state;
+  return holder && run::looks_gone(*holder) ? kWithoutReport : state;
 }
 
 std::string shown_state(const run::Layout& layout, const std::string& state,
@@ -131,7 +131,7 @@ Outcome outcome_of(const RunSummary& summary) {
   // status.json says so before everything else of the attempt is written. Then the term ends.
   const run::Holder& last = *summary.holder;
   const bool abandoned = is_abandoned(summary, last);
-  const bool ended = !last.orphaned && (last.ended || run::provably_gone(last));
+  const bool ended = !last.orphaned && (last.ended || run::looks_gone(last));
   if (!ended && !abandoned) return Outcome::kGoesOn;
   if (summary.state == "finished") return Outcome::kFinished;
   if (abandoned && (summary.state == kWithoutReport || summary.state == "new")) return Outcome::kLost;

@@ -52,7 +52,7 @@ void use(const Layout& layout, char file, std::string_view text) {
     case 'c':
       write(layout.terms() / "0001", text);
       if (const auto holder = newest_term(layout); holder && *holder) {
-        std::ignore = provably_gone(**holder);
+        std::ignore = looks_gone(**holder);
         std::ignore = supervisor_gone(**holder);
         std::ignore = held_error(layout, **holder);
       }

@@ -88,14 +88,14 @@ TEST_F(RunDirectory, HolderInAnotherContainerOfThisHost_GoneOnlyWhenItsPortIsSil
 // It was booted since, or it is another machine of this name.
 TEST_F(RunDirectory, HostOfThisNameAndAnotherBoot_GoneOnlyWhenItsPortIsSilent) {
   write_term(1, host_name(), "another boot", 1);  // long ago
-  EXPECT_TRUE(provably_gone(**newest_term(layout_)));
+  EXPECT_TRUE(looks_gone(**newest_term(layout_)));
   EXPECT_FALSE(claim(true));
   EXPECT_EQ(claim(false).value_or(0), 2U);
 }
 
 TEST_F(RunDirectory, HostOfThisNameThatWasNotBootedSince_IsNotShownAsGone) {
   write_term(1, host_name(), "another boot", 1, pid_namespace(), utc_now());
-  EXPECT_FALSE(provably_gone(**newest_term(layout_)));
+  EXPECT_FALSE(looks_gone(**newest_term(layout_)));
 }
 
 TEST_F(RunDirectory, CopyOfTheDirectoryOfALiveRun_IsNotHeld) {
