@@ -13,6 +13,7 @@
 #include "app/slurm_job.hpp"
 #include "app/workers.hpp"
 #include "base/duration.hpp"
+#include "base/file_version.hpp"
 #include "base/files.hpp"
 #include "base/network.hpp"
 #include "base/text.hpp"
@@ -24,17 +25,6 @@
 namespace rekindle::app {
 
 using std::chrono::milliseconds;
-
-namespace {
-
-// Another text each time that run.toml is written, also with the same content.
-std::string written_config(const run::Layout& layout) {
-  const auto info = look_at(layout.config()).value_or(std::nullopt);
-  if (!info) return "";
-  return str(info->st_ino, ":", info->st_mtim.tv_sec, ".", info->st_mtim.tv_nsec);
-}
-
-}  // namespace
 
 std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
   const auto place = run::read_place(layout);
@@ -81,7 +71,7 @@ std::uint64_t newest_ended(const run::Layout& layout) {
 LastEnd last_end(const run::Layout& layout) {
   LastEnd last;
   // First: an attempt that begins meanwhile must not count as one whose run.toml has been seen.
-  last.config = written_config(layout);
+  last.config = file_version(layout.config());
   const auto holder = run::newest_term(layout);
   if (!holder || !*holder) return last;
   const auto place = run::read_place(layout);
@@ -107,7 +97,7 @@ Awaited await_attempt(const run::Layout& layout, const LastEnd& last, millisecon
     if (!listens_since) listens_since = Clock::now();
     // A supervisor writes run.toml as soon as its coordinator listens. A coordinator of another launcher uses
     // the run.toml that is there.
-    if (written_config(layout) != last.config || Clock::now() - *listens_since > kNamesAreSeenWithin)
+    if (file_version(layout.config()) != last.config || Clock::now() - *listens_since > kNamesAreSeenWithin)
       return {.came = true};
   }
   return {};

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "base/files.hpp"
-#include "base/text.hpp"
+#include "base/file_version.hpp"
 
 namespace rekindle::run {
 
@@ -12,14 +11,10 @@ constexpr std::chrono::seconds kLongestPause{10};  // between two calls of look(
 constexpr int kSuspendedFactor = 3;
 }  // namespace
 
-// status.json is replaced about every second, in the largest runs every 5 s. Only its metadata is compared,
-// because the file may be large.
+// status.json is replaced about every second, in the largest runs every 5 s.
 bool Watch::has_written() {
-  const auto info = look_at(layout_.status()).value_or(std::nullopt);
-  if (!info) return false;
-  const std::string status =
-      str(info->st_ino, ":", info->st_mtim.tv_sec, ".", info->st_mtim.tv_nsec, ":", info->st_size);
-  return std::exchange(status_, status) != status;
+  const std::string status = file_version(layout_.status());
+  return !status.empty() && std::exchange(status_, status) != status;
 }
 
 Sign Watch::look(std::chrono::milliseconds now) {

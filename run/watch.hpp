@@ -48,7 +48,7 @@ class Watch {
   std::chrono::milliseconds silent_after_;
   std::optional<Holder> holder_;
   std::optional<std::chrono::milliseconds> looked_, last_sign_;
-  std::string status_;  // inode, time and size at the last look
+  std::string status_;  // the version of status.json at the last look
 };
 
 }  // namespace rekindle::run
