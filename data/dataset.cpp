@@ -132,6 +132,14 @@ Result<InputFile> open_data_file(const FilePath& path) {
   return file;
 }
 
+Result<std::string> test_folder(const fs::path& root, const char* part) {
+  for (const char* name : {"val", "valid", "validation", "test"})
+    if (is_folder(root / name)) return name;
+  return fail(ExitCode::kConfig, str(root.string(), " has the folder train, but no val"),
+              str("add the folder val, or use --data ", (root / "train").string(), ", of which ", part,
+                  " becomes the test split"));
+}
+
 Status check_folder(const DatasetRow& row, const fs::path& path) {
   if (is_folder(path)) return {};
   if (path_exists(path))

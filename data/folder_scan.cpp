@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "data/folder_entries.hpp"
 #include "data/folder_listing.hpp"
+#include "data/formats.hpp"
 #include "data/image_name.hpp"
 
 namespace rekindle::data {
@@ -39,12 +40,7 @@ class Scanner {
     if (is_folder(root_ / "train")) {
       note_folder({});  // a folder that appears there may be another layout
       train = "train";
-      for (const char* name : {"val", "valid", "validation", "test"})
-        if (test.empty() && is_folder(root_ / name)) test = name;
-      if (test.empty())
-        return fail(ExitCode::kConfig, str(root_.string(), " has the folder train, but no val"),
-                    str("add the folder val, or use --data ", (root_ / "train").string(),
-                        ", of which a tenth becomes the test split"));
+      REKINDLE_TRY(test, test_folder(root_, "a tenth"));
     }
     REKINDLE_TRY(listing_.class_names, classes_in(train));
     REKINDLE_CHECK(check_classes(train));

@@ -134,11 +134,8 @@ Result<std::optional<SplitFolders>> split_folders(const fs::path& path) {
   REKINDLE_TRY(const std::vector<std::string> names, names_in(path));
   for (const std::string& name : names)
     if (!name.starts_with('.') && !is_folder(path / name)) return std::nullopt;
-  for (const char* test : {"val", "valid", "validation", "test"})
-    if (is_folder(path / test)) return SplitFolders{path / "train", path / test};
-  return fail(ExitCode::kConfig, str(path.string(), " has the folder train, but no val"),
-              str("add the folder val, or use --data ", (path / "train").string(),
-                  ", of which the last tenth becomes the test split"));
+  REKINDLE_TRY(const std::string test, test_folder(path, "the last tenth"));
+  return SplitFolders{path / "train", path / test};
 }
 
 Result<std::vector<std::uint8_t>> read_bytes(const std::vector<fs::path>& files) {
