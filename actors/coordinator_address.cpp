@@ -29,10 +29,7 @@ Result<std::uint16_t> listen(const CoordinatorActor& actor, const std::string& a
 Result<Interface> publish(const CoordinatorOptions& options, std::uint64_t term,
                           const CoordinatorActor& actor) {
   REKINDLE_TRY(const PortRange ports, parse_port_range(options.job.port_range));
-  const std::string& wanted = options.job.interface;
-  REKINDLE_TRY(const std::string loopback, choose_address({}, ""));
-  REKINDLE_TRY(const Interface chosen,
-               wanted.empty() ? Interface{"lo", loopback, true} : choose_interface(interfaces(), wanted));
+  REKINDLE_TRY(Interface chosen, choose_interface(interfaces(), options.job.interface));
   REKINDLE_TRY(const std::uint16_t port, listen(actor, chosen.address, ports));
   const nlohmann::json where = {{"term", term}, {"host", chosen.address}, {"port", port}};
   REKINDLE_CHECK(replace_file(options.layout.coordinator(), where.dump() + "\n"));

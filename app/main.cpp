@@ -212,7 +212,6 @@ Error error_of(const std::exception& exception) {
 }
 
 }  // namespace
-
 }  // namespace rekindle::app
 
 int main(int argc, char** argv) {

@@ -69,7 +69,7 @@ Status replace_file_quickly(const FilePath& path, std::string_view text);
 // rename + fsync of the folder; ENOENT after a retried NFS rename that had succeeded is success.
 Status rename_durably(const FilePath& from, const FilePath& to);
 // Creates `path` with `text`. False if `path` exists already. The file is never incomplete (link()).
-// Storage without hard links: ExitCode::kConfig.
+// Storage without hard links is an error that says so.
 Result<bool> create_exclusively(const FilePath& path, std::string_view text, unsigned mode = 0);
 // A temporary name for a file that will be renamed to `path`: different at each call, on any node.
 FilePath temporary_beside(const FilePath& path);

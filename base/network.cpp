@@ -74,6 +74,7 @@ std::vector<Interface> interfaces() {
 }
 
 Result<Interface> choose_interface(const std::vector<Interface>& there, const std::string& wanted) {
+  if (wanted.empty()) return Interface{"lo", std::string(kLoopback), true};
   const bool marked = wanted[0] == '=' || wanted[0] == '^';
   const std::vector<std::string> words = split(marked ? wanted.substr(1) : wanted);
   const Interface* chosen = nullptr;
@@ -90,9 +91,8 @@ Result<Interface> choose_interface(const std::vector<Interface>& there, const st
 }
 
 Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted) {
-  if (wanted.empty()) return std::string(kLoopback);
-  REKINDLE_TRY(const Interface chosen, choose_interface(there, wanted));
-  return chosen.address;
+  REKINDLE_TRY(Interface chosen, choose_interface(there, wanted));
+  return std::move(chosen.address);
 }
 
 Result<PortRange> parse_port_range(const std::string& text) {

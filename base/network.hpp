@@ -19,9 +19,10 @@ std::vector<Interface> interfaces();
 
 // The interface to listen on. `wanted` has the form of NCCL_SOCKET_IFNAME: names or prefixes of names,
 // separated by commas, of which the first match counts; "=eth1" matches only that name; "^docker,virbr"
-// matches any other. An address of this host is taken, too. Errors are ExitCode::kConfig.
+// matches any other. An address of this host is taken, too. Empty: the loopback one, 127.0.0.1, which other
+// machines cannot reach. Errors are ExitCode::kConfig.
 Result<Interface> choose_interface(const std::vector<Interface>& there, const std::string& wanted);
-// Its address. Empty: 127.0.0.1, which other machines cannot reach.
+// Its address.
 Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted);
 
 // first 0: any free port.
