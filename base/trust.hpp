@@ -17,8 +17,8 @@ bool others_can_write(const struct stat& info);
 // An error (ExitCode::kConfig, with a command as the remedy) in both cases. `fd`: the open file, or -1.
 Status check_owner(int fd, const struct stat& info, const FilePath& path);
 
-// Of a file that this process has just made: an error (ExitCode::kConfig) if the storage has given the file to
-// another user, as NFS does with root's files (root_squash, exports(5)).
+// Of a file that this process has just made: an error (ExitCode::kConfig) if the storage has given the file
+// to another user, as NFS does with root's files (root_squash, exports(5)).
 Status check_own(const struct stat& made, const FilePath& path);
 
 }  // namespace rekindle
