@@ -20,7 +20,14 @@ their number.
 Errors that a person can mend are a RekindleError.
 """
 
-from rekindle._call import run
+import sys
+
+# Before the imports: older versions fail there, without saying why.
+if sys.version_info < (3, 10):
+    raise ImportError(f"rekindle needs Python 3.10 or newer, and {sys.executable} is {sys.version.split()[0]}: "
+                      "activate an environment with a newer one, or name its python with --python")
+
+from rekindle._call import run  # noqa: E402
 from rekindle._errors import RekindleError
 from rekindle._results import Run, load, open  # noqa: A004
 from rekindle.optimizers import SGD, Adadelta, Adam, AdamW, RMSprop

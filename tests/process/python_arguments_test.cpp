@@ -24,6 +24,12 @@ class PythonArguments : public Python {
   }
 };
 
+TEST_F(PythonArguments, PythonThatIsTooOld_IsNamed) {
+  const Outcome outcome = python({"-c", "import sys; sys.version_info = (3, 9, 2); import rekindle"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("ImportError: rekindle needs Python 3.10 or newer, and "));
+}
+
 // The same positions as in torch.optim.lr_scheduler.
 TEST_F(PythonArguments, ScheduleByPosition_IsTheOneOfTorch) {
   EXPECT_EQ(value_of("rekindle.Exponential(0.95).options()"),
