@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "../needs.hpp"
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 #include "python.hpp"
@@ -93,6 +95,34 @@ class Python : public testing::Test {
     EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
     EXPECT_EQ(run(local(dir, later_workers, "tcp", 0, everything(), arguments)).exit_code, 0);
     EXPECT_EQ(digest_of(dir), expected);
+  }
+  // 20 kills, of trainers and of the processes that load their samples.
+  void expect_same_after_random_kills(const Arguments& arguments) const {
+    const fs::path dir = scratch_ / "run";
+    const auto seed = std::random_device()();
+    std::mt19937 random(seed);
+    const auto one_of = [&random](const std::vector<pid_t>& all) { return all[random() % all.size()]; };
+    // It saves now and then: if all trainers are killed, only a few steps are made again.
+    Program program(Arguments{rekindle()} +
+                    local(dir, 3, "shm", 2, everything(),
+                          arguments + Arguments{"steps=1000000", "checkpoint_interval='2s'"}));
+    for (int kills = 0; kills < 20;) {
+      const auto before = reached_step(dir);
+      ASSERT_TRUE(eventually([&] { return reached_step(dir) > before + 2 || !program.running(); }));
+      ASSERT_TRUE(program.running()) << "seed " << seed << "\n" << program.wait().out;
+      const auto trainers = trainers_of(dir);  // of the last second: it may be dead
+      if (trainers.empty()) continue;
+      const pid_t trainer = one_of(trainers);
+      const auto loaders = children_of(trainer);
+      const pid_t victim = !loaders.empty() && random() % 2 == 0 ? one_of(loaders) : trainer;
+      kills += is_running(victim) && ::kill(victim, SIGKILL) == 0 ? 1 : 0;
+    }
+    program.signal(SIGUSR1);
+    const Outcome stopped = program.wait();
+    EXPECT_EQ(stopped.exit_code, 75) << "seed " << seed << "\n" << stopped.out << stopped.err;
+    const Arguments steps = arguments + Arguments{str("steps=", reached_step(dir) + 5)};
+    EXPECT_EQ(run(local(dir, 2, "tcp", 0, everything(), steps)).exit_code, 0) << "seed " << seed;
+    EXPECT_EQ(digest_of(dir), digest("calm", 1, "shm", 0, steps)) << "seed " << seed;
   }
   Scratch scratch_;
   std::string python_;

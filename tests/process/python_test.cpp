@@ -1,12 +1,10 @@
 // Models in Python (docs/python.md): the promises of a C++ model hold for a script.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
@@ -33,6 +31,14 @@ TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
   EXPECT_EQ(digest("w2", 2, "tcp", 2, options), expected);
   const std::string bf16 = digest("bf16-w1", 1, "shm", 0, {"precision='bf16'"});
   EXPECT_EQ(digest("bf16-w2", 2, "shm", 0, {"precision='bf16'"}), bf16);
+}
+
+TEST_F(Python, OptimizerOfTheScript_AnyNumberOfWorkersAndLoaders_SameDigest) {
+  const std::string expected = digest("w1", 1, "shm", 0, {"optimizer=own"});
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest("w2", 2, "shm", 2, {"optimizer=own"}), expected);
+  EXPECT_EQ(digest("w3", 3, "tcp", 0, {"optimizer=own"}), expected);
+  EXPECT_EQ(digest("w8", 8, "shm", 0, {"optimizer=own"}), expected);
 }
 
 // Its state begins in its first step, and a trainer that is copied to takes it over.
@@ -167,32 +173,10 @@ TEST_F(Python, ScriptIsEditedWhileItsRunLives_TrainersStillRunWhatTheRunBeganWit
   EXPECT_EQ(digest_of(dir), expected);
 }
 
-// Trainers, and the processes that load their samples.
-TEST_F(Python, TwentyRandomKills_SameDigest) {
-  const fs::path dir = scratch_ / "run";
-  const auto seed = std::random_device()();
-  std::mt19937 random(seed);
-  const auto one_of = [&random](const std::vector<pid_t>& all) { return all[random() % all.size()]; };
-  // It saves now and then: if all trainers are killed, only a few steps are made again.
-  Program program(Arguments{rekindle()} +
-                  local(dir, 3, "shm", 2, everything(), {"steps=1000000", "checkpoint_interval='2s'"}));
-  for (int kills = 0; kills < 20;) {
-    const auto before = reached_step(dir);
-    ASSERT_TRUE(eventually([&] { return reached_step(dir) > before + 2 || !program.running(); }));
-    ASSERT_TRUE(program.running()) << "seed " << seed << "\n" << program.wait().out;
-    const auto trainers = trainers_of(dir);  // of the last second: it may be dead
-    if (trainers.empty()) continue;
-    const pid_t trainer = one_of(trainers);
-    const auto loaders = children_of(trainer);
-    const pid_t victim = !loaders.empty() && random() % 2 == 0 ? one_of(loaders) : trainer;
-    kills += is_running(victim) && ::kill(victim, SIGKILL) == 0 ? 1 : 0;
-  }
-  program.signal(SIGUSR1);
-  const Outcome stopped = program.wait();
-  EXPECT_EQ(stopped.exit_code, 75) << "seed " << seed << "\n" << stopped.out << stopped.err;
-  const Arguments steps = {str("steps=", reached_step(dir) + 5)};
-  EXPECT_EQ(run(local(dir, 2, "tcp", 0, everything(), steps)).exit_code, 0) << "seed " << seed;
-  EXPECT_EQ(digest_of(dir), digest("calm", 1, "shm", 0, steps)) << "seed " << seed;
+TEST_F(Python, TwentyRandomKills_SameDigest) { expect_same_after_random_kills({}); }
+
+TEST_F(Python, OptimizerOfTheScript_TwentyRandomKills_SameDigest) {
+  expect_same_after_random_kills({"optimizer=own"});
 }
 
 // Its spare begins 10 s after the trainer did. It learns only then which part of a GPU (MIG) it sees. The
