@@ -149,7 +149,8 @@ Answer answer_from(const json& object) {
                 {},
                 {}};
   for (const json& metric : object.at("metrics"))
-    answer.metrics.emplace_back(metric.at("name").get<std::string>(), sum_from(metric));
+    if (const Sum sum = sum_from(metric); sum.count > 0)  // as in a run: without values it is not reported
+      answer.metrics.emplace_back(metric.at("name").get<std::string>(), sum);
   for (const json& each : object.at("classes"))
     answer.classes.push_back({each.at("name").get<std::string>(), each.at("count").get<std::uint64_t>(),
                               each.at("correct").get<std::uint64_t>()});

@@ -77,6 +77,7 @@ void add(Evaluation& evaluation, const Answers& answers, const data::Batch& batc
   add(evaluation.sums.loss, answers.sums.loss);
   for (std::size_t i = 0; i < answers.sums.metrics.size(); ++i)
     add(evaluation.sums.metrics.at(i), answers.sums.metrics[i]);
+  if (answers.predicted.empty()) evaluation.classes.clear();
   if (evaluation.classes.empty()) return;
   for (std::size_t i = 0; i < batch.labels.size(); ++i) {
     if (batch.labels[i] == data::kNoLabel) continue;

@@ -61,7 +61,8 @@ struct Samples {
   std::span<const std::int64_t> labels = {};
 };
 
-// The result of an evaluation: its sums, and for each label the class that the model names.
+// The result of an evaluation: its sums, and for each label the class that the model names (empty: it names
+// none).
 struct Answers {
   trainer::EvaluationResult sums;
   std::vector<std::int64_t> predicted = {};

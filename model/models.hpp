@@ -52,8 +52,8 @@ struct ModelRow {
   // "--width, kernels, depth". Without its name here, an option is refused.
   const char* options = "";
   // The loss of a batch: a scalar, the mean over its targets. `outputs`: what forward() returned, float32,
-  // [targets, classes]; `targets`: int64, one for each row, or data::kNoLabel, to be left out. nullptr:
-  // cross-entropy.
+  // [targets, classes]; `targets`: int64, one for each row, or data::kNoLabel, to be left out. With another
+  // number of columns than classes, no accuracy is reported. nullptr: cross-entropy.
   at::Tensor (*loss)(const at::Tensor& outputs, const at::Tensor& targets) = nullptr;
   // A GPU may record the operators of a micro-batch once and repeat them: forward() and `loss` start the same
   // ones with the same arguments in each micro-batch, read no value on the host, and keep nothing there.

@@ -17,8 +17,9 @@ struct TrainingBatch {
 };
 
 struct Pass {
-  at::Tensor loss;                  // a scalar
-  at::Tensor correct;               // a scalar, int64: targets that the model predicts
+  at::Tensor loss;  // a scalar
+  // A scalar, int64: targets that the model predicts. Undefined if the outputs stand for no classes.
+  at::Tensor correct = {};
   std::vector<bool> received = {};  // for each parameter: it has got a gradient
   // Of models with buffers. [elements of all buffers in the gradient memory], bool: the float32 value is
   // another one than before. Then the bytes of the other buffers, before and now, one after the other.

@@ -17,6 +17,7 @@
 namespace rekindle::model {
 namespace {
 
+using trainer::MetricSum;
 using trainer::MicroBatchResult;
 
 using data::kNoLabel;
@@ -82,7 +83,7 @@ Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::
         ExitCode::kConfig,
         str("the model's output has shape ", at::str(outputs.sizes()), " for ", targets.size(0), " targets"),
         "it has to be [samples, classes]");
-  if (outputs.size(1) < options_.classes && (row_.loss == nullptr || metrics().size() > 1))
+  if (row_.loss == nullptr && outputs.size(1) < options_.classes)
     return fail(ExitCode::kConfig,
                 str("the model's output has shape ", at::str(outputs.sizes()), ", and the data have ",
                     options_.classes, " classes"),
@@ -136,7 +137,8 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
     if (!loss.requires_grad())
       return fail(ExitCode::kConfig, "the model's loss has no gradient", "compute it from the outputs");
     REKINDLE_CHECK(unregistered_.look(loss, parameters_));
-    Pass made{.loss = loss.detach(), .correct = correct_of(predicted_by(outputs), targets)};
+    Pass made{.loss = loss.detach()};
+    if (names_classes(outputs)) made.correct = correct_of(predicted_by(outputs), targets);
     autocast.reset();  // a part of the model that turns it off computes in float32 backward, too
     REKINDLE_CHECK(places_->check_none());
     const GradientPlaces::Backward backward(*places_);
@@ -179,7 +181,8 @@ Result<MicroBatchResult> TrainingModule::finish(const Pass& pass, const at::Tens
   const auto floats = static_cast<std::int64_t>(layout_.header_floats());
   gradient.narrow(0, 0, floats).copy_(at::from_blob(header.data(), {floats}));
   MicroBatchResult result{.loss = pass.loss.item<double>()};
-  if (!metrics().empty()) result.metrics = {{pass.correct.item<double>(), learned}};
+  if (!metrics().empty())
+    result.metrics = {pass.correct.defined() ? MetricSum{pass.correct.item<double>(), learned} : MetricSum{}};
   return result;
 }
 
@@ -202,9 +205,12 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
       const at::Tensor targets = batch.targets.flatten();
       REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
       const std::uint64_t count = batch.learned;
-      const at::Tensor predicted = predicted_by(outputs);
+      const bool names_classes = this->names_classes(outputs);
+      const at::Tensor predicted = names_classes ? predicted_by(outputs) : at::Tensor();
       Answers answers{{{0, count}, {}}};
-      if (!metrics().empty()) answers.sums.metrics = {{correct_of(predicted, targets).item<double>(), count}};
+      answers.sums.metrics.resize(metrics().size());
+      if (names_classes && !metrics().empty())
+        answers.sums.metrics[0] = {correct_of(predicted, targets).item<double>(), count};
       if (row_.loss == nullptr) {
         answers.sums.loss.sum =
             at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoLabel).item<double>();
@@ -212,8 +218,9 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
         REKINDLE_TRY(const at::Tensor mean, loss(outputs, targets, 0));
         answers.sums.loss.sum = mean.item<double>() * static_cast<double>(count);
       }
+      if (!names_classes) return answers;
       if (metrics().size() > 1)
-        answers.sums.metrics.push_back({in_top5_of(outputs, targets).item<double>(), count});
+        answers.sums.metrics[1] = {in_top5_of(outputs, targets).item<double>(), count};
       const at::Tensor host = predicted.to(at::kCPU).contiguous();
       const auto* const first = host.const_data_ptr<std::int64_t>();
       answers.predicted.assign(first, first + host.numel());

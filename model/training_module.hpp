@@ -87,7 +87,12 @@ class TrainingModule {
   // All of them, of gradient memory. Kept for the next micro-batch, which most often has the same memory.
   const std::vector<at::Tensor>& views_of(const at::Tensor& gradient);
   std::vector<std::string> metrics() const { return metrics_of(row_.samples, options_.classes); }
-  // The model's answer, [targets, classes] float32, and its targets.
+  // Whether the columns of `outputs` stand for classes. A loss of the row's own may be of other columns, such
+  // as those of an embedding: then the metrics have no values.
+  bool names_classes(const at::Tensor& outputs) const {
+    return row_.loss == nullptr || outputs.size(1) == options_.classes;
+  }
+  // The model's answer, [targets, classes] float32. With a loss of the row's own, any number of columns.
   Result<at::Tensor> answer(const TrainingBatch& batch, const at::Tensor& targets);
   // The mean loss over the targets, a scalar. `smoothing`: of cross-entropy.
   Result<at::Tensor> loss(const at::Tensor& outputs, const at::Tensor& targets, double smoothing) const;

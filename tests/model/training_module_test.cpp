@@ -6,7 +6,6 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
-#include <cmath>
 #include <functional>
 
 #include "base/text.hpp"
@@ -45,40 +44,6 @@ TEST(TrainingModule, AnEvaluationMeasuresTheMetricsOfTheClasses_WhateverTheOutpu
     ASSERT_TRUE(answers) << answers.error().line();
     EXPECT_EQ(answers->sums.metrics.size(), metrics_of(data::SampleKind::kImages, classes).size());
   }
-}
-
-// Against cross-entropy, written down as a loss of one's own.
-TEST(TrainingModule, LossOfTheRow_IsUsedAndHasToBeAScalarWithAGradient) {
-  build_of = linear;
-  forward_of = use_linear;
-  const auto with = [](at::Tensor (*loss)(const at::Tensor&, const at::Tensor&)) {
-    static ModelRow row = kProbe;
-    row.loss = loss;
-    return std::move(TrainingModule::make(row, {}, {}, 1, at::kCPU).value());
-  };
-  const auto own = with([](const at::Tensor& outputs, const at::Tensor& targets) {
-    return -at::log_softmax(outputs, 1).gather(1, targets.unsqueeze(1)).mean();
-  });
-  const auto usual = std::move(make().value());
-  const Trained a = train(*own), b = train(*usual);
-  ASSERT_TRUE(a.loss) << a.loss.error().line();
-  EXPECT_NEAR(a.loss->loss, b.loss->loss, 1e-6);
-  EXPECT_TRUE(at::allclose(a.of(0), b.of(0), 1e-5, 1e-7));
-  const auto doubled = with([](const at::Tensor& outputs, const at::Tensor& targets) {
-    return 2 * at::cross_entropy_loss(outputs, targets);
-  });
-  const Trained twice = train(*doubled);
-  EXPECT_NEAR(twice.loss->loss, 2 * b.loss->loss, 1e-6);
-  const auto evaluated =
-      doubled->evaluate(kBatch, 1, at::zeros({static_cast<std::int64_t>(twice.layout.floats())}), kGoOn);
-  ASSERT_TRUE(evaluated) << evaluated.error().line();
-  EXPECT_NEAR(evaluated->sums.loss.sum, 2 * 4 * std::log(3.0), 1e-5);
-  EXPECT_EQ(evaluated->sums.loss.count, 4U);
-
-  const auto vector = with([](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); });
-  EXPECT_NE(train(*vector).loss.error().line().find("the loss of probe has shape [4]"), std::string::npos);
-  const auto constant = with([](const at::Tensor&, const at::Tensor&) { return at::ones({}); });
-  EXPECT_NE(train(*constant).loss.error().line().find("the model's loss has no gradient"), std::string::npos);
 }
 
 TEST(TrainingModule, AParameterThatIsUsedTwiceGetsTheSum_OneThatIsNotUsedGetsNoFlag) {

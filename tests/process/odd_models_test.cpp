@@ -180,6 +180,20 @@ TEST_F(OddModels, RowsOfNumbersWithANumberToPredict_SameBits) {
               HasSubstr("the data set no-hash has no content hash: set DatasetInfo::content_hash"));
 }
 
+TEST_F(OddModels, OtherColumnsThanClasses_NoAccuracyIsReported_AndTheLowestLossIsKept) {
+  const fs::path dir = scratch_ / "narrow";
+  train(job(dir, "narrow", 2, 10) + Arguments{"--evaluate-every", "5", "--keep-best"});
+  const std::string metrics = read_text(dir / "metrics.jsonl").value_or("");
+  EXPECT_THAT(metrics, AllOf(HasSubstr("test_loss"), Not(HasSubstr("accuracy")), Not(HasSubstr("top5"))));
+  const Outcome shown = trainer({"evaluate", dir}), all = trainer({"evaluate", dir, "--json", "--per-class"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("loss "), Not(HasSubstr("accuracy")), Not(HasSubstr("top5"))));
+  ASSERT_EQ(all.exit_code, 0) << all.err;
+  const nlohmann::json answer = nlohmann::json::parse(all.out);
+  EXPECT_FALSE(answer.contains("accuracy")) << answer;
+  EXPECT_TRUE(answer.at("classes").empty()) << answer;
+}
+
 TEST_F(OddModels, LeafThatEachPassMakesAnew_IsTrained) {
   train(job(scratch_ / "one", "penalized", 1, 4));
   train(job(scratch_ / "two", "penalized", 2, 4));
