@@ -119,7 +119,7 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
   // values of an earlier sample.
   std::ranges::fill(batch.images, 0.0F);
   std::ranges::fill(batch.tokens, 0);
-  std::ranges::fill(batch.labels, 0);
+  std::ranges::fill(batch.labels, images ? 0 : kNoLabel);
 }
 
 Result<InputFile> open_data_file(const FilePath& path) {

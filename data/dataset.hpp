@@ -84,7 +84,8 @@ class Dataset {
   virtual std::vector<std::string> take_skipped() const { return {}; }
 };
 
-// Sizes `batch` for `samples` samples of a data set, and fills it with zeros.
+// Sizes `batch` for `samples` samples of a data set, and fills it with zeros, but the labels of a text with
+// kNoLabel.
 void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples);
 
 // What the reader of a data set needs to know besides the files. A data set ignores what it does not have.

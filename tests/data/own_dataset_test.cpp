@@ -1,6 +1,7 @@
 // Data sets of other programs: what they say and what they write is checked.
 #include <functional>
 #include <stdexcept>
+#include <utility>
 
 #include "data/loader.hpp"
 #include "data/test_reader.hpp"
@@ -67,6 +68,30 @@ TEST(OwnDataset, AValueThatIsNoClass_NamesTheSample) {
       both(" sample 5 has label -1, and the data set own has 10 classes: it has to be 0 to 9, or -100"));
   EXPECT_EQ(errors_of(OwnText(kNoLabel, 0)),
             both(" sample 5 has token -100, and the data set own has 10 classes: it has to be 0 to 9"));
+}
+
+// Class 0 is a class as any other: it must not be learned behind the end of a short text.
+TEST(OwnDataset, WhatReadLeavesOutOfAText_HasNoLabel_AlsoInABatchThatIsUsedAgain) {
+  const OwnText dataset(9, 3);
+  const auto expect_left_out = [](const Batch& batch) {
+    ASSERT_EQ(batch.labels.size(), batch.samples.size() * kContext);
+    for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+      const bool written = batch.samples[i / kContext] == 5;
+      EXPECT_EQ(batch.labels[i], written && i % kContext == 0 ? 3 : kNoLabel) << i;
+      EXPECT_EQ(batch.tokens[i], written && i % kContext == 3 ? 9 : 0) << i;
+    }
+  };
+  Loader loader(dataset, {.seed = 1, .micro_batches = 2, .samples = 4, .transform = {}, .threads = 0});
+  loader.start(0, {0, 1});
+  for (int i = 0; i < 4; ++i) {
+    auto batch = loader.next();
+    ASSERT_TRUE(batch) << batch.error().line();
+    expect_left_out(*batch);
+    loader.recycle(std::move(*batch));
+  }
+  const auto tests = TestReader(dataset, 1, 0).read(0, 8);
+  ASSERT_TRUE(tests) << tests.error().line();
+  expect_left_out(*tests);
 }
 
 class Empty final : public Dataset {
