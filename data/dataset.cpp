@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "base/input_file.hpp"
+#include "base/lines.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "data/formats.hpp"
@@ -35,7 +36,7 @@ const DatasetRow* other_format(const DatasetRow& tried, const fs::path& folder) 
 // A data set of one's own may report an error by an exception.
 Result<std::unique_ptr<Dataset>> open(const DatasetRow& row, const fs::path& path,
                                       const DatasetOptions& options) {
-  const auto failed = [&](const char* what) {
+  const auto failed = [&](const std::string& what) {
     return fail(str("the data set ", row.name, " failed to open ", path.string(), ": ", what),
                 "look at its open()");
   };
@@ -44,7 +45,7 @@ Result<std::unique_ptr<Dataset>> open(const DatasetRow& row, const fs::path& pat
   } catch (const std::bad_alloc&) {
     return fail(str("there is not enough memory to open ", path.string()), "give the job more memory");
   } catch (const std::exception& error) {
-    return failed(error.what());
+    return failed(first_line_of(error.what()));
   } catch (...) {
     return failed("an exception of an unknown type");
   }

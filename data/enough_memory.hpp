@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/lines.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 
@@ -15,15 +16,20 @@ namespace rekindle::data {
 // process without a message.
 template <class Act>
 Status with_enough_memory(const std::string& samples, const std::string& smaller, const Act& act) {
+  const auto failed = [&samples](const std::string& what) {  // a data set of one's own
+    return forward_error(Error{ExitCode::kConfig,
+                               str("the data set failed to read the ", samples, ": ", what),
+                               "look at its read()", ErrorKind::kDamage});
+  };
   try {
     return act();
   } catch (const std::bad_alloc&) {
     return fail("there is not enough memory to read the " + samples,
                 "give the job more memory, or use " + smaller);
-  } catch (const std::exception& error) {  // of a data set of one's own
-    return forward_error(Error{ExitCode::kConfig,
-                               str("the data set failed to read the ", samples, ": ", error.what()),
-                               "look at its read()", ErrorKind::kDamage});
+  } catch (const std::exception& error) {
+    return failed(first_line_of(error.what()));
+  } catch (...) {
+    return failed("an exception of an unknown type");
   }
 }
 

@@ -49,7 +49,7 @@ auto without_exceptions(const char* doing, F&& f, const std::string& hint = {}) 
   } catch (const std::bad_alloc&) {
     return no_memory();
   } catch (const std::exception& error) {
-    return fail(str("the model failed while ", doing, ": ", error.what()), hint);
+    return fail(str("the model failed while ", doing, ": ", first_line_of(error.what())), hint);
   } catch (...) {
     return fail(str("the model failed while ", doing, ": an exception of an unknown type"), hint);
   }

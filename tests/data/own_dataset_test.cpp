@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/text.hpp"
 #include "data/loader.hpp"
 #include "data/test_reader.hpp"
 #include "support.hpp"
@@ -94,6 +95,43 @@ TEST(OwnDataset, WhatReadLeavesOutOfAText_HasNoLabel_AlsoInABatchThatIsUsedAgain
   expect_left_out(*tests);
 }
 
+class Throwing final : public Dataset {
+ public:
+  explicit Throwing(std::function<void()> act) : act_(std::move(act)) {}
+  const DatasetInfo& info() const override { return info_; }
+  Status read(Split, std::size_t, const TransformConfig&, std::uint64_t, Batch&, std::size_t) const override {
+    act_();
+    return {};
+  }
+
+ private:
+  const DatasetInfo info_ = text_info();
+  const std::function<void()> act_;
+};
+
+// In a thread, an exception would end the process.
+TEST(OwnDataset, ReadThatThrowsAnything_IsOneLineOfADamagedSample) {
+  const std::string of = "the data set failed to read the ", hint = ": look at its read()";
+  const auto expect = [&](const std::function<void()>& act, const std::string& what) {
+    const Throwing dataset(act);
+    for (const int threads : {0, 2}) {
+      Loader loader(dataset,
+                    {.seed = 1, .micro_batches = 2, .samples = 4, .transform = {}, .threads = threads});
+      loader.start(0, {0, 1});
+      const auto batch = loader.next();
+      ASSERT_FALSE(batch);
+      EXPECT_EQ(batch.error().kind, ErrorKind::kDamage);
+      EXPECT_EQ(batch.error().code, ExitCode::kConfig);
+      EXPECT_EQ(batch.error().line(), str(of, "training samples: ", what, hint));
+      const auto tests = TestReader(dataset, 1, threads).read(0, 8);
+      ASSERT_FALSE(tests);
+      EXPECT_EQ(tests.error().line(), str(of, "test samples: ", what, hint));
+    }
+  };
+  expect([] { throw 1; }, "an exception of an unknown type");
+  expect([] { throw std::runtime_error("no such row\nfrom a stack of calls"); }, "no such row");
+}
+
 class Empty final : public Dataset {
  public:
   explicit Empty(DatasetInfo info) : info_(std::move(info)) {}
@@ -120,7 +158,7 @@ const DatasetRow kThrowing = {"throwing",
                               SampleKind::kText,
                               Augment::kOff,
                               [](const auto&, const auto&) -> Result<std::unique_ptr<Dataset>> {
-                                throw std::runtime_error("no such table");
+                                throw std::runtime_error("no such table\nfrom a stack of calls");
                               },
                               nullptr};
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
 #include <tuple>
 
@@ -48,6 +49,8 @@ TEST(Exceptions, OfAModelsOwnCode_HaveItsHint) {
   };
   EXPECT_EQ(line_of([] { std::ignore = std::stoi("x"); }),
             "the model failed while building the model: stoi: look at it");
+  EXPECT_EQ(line_of([] { throw std::runtime_error("\nno weights\nat line 3"); }),
+            "the model failed while building the model: no weights: look at it");
   EXPECT_EQ(line_of([] { throw 1; }),
             "the model failed while building the model: an exception of an unknown type: look at it");
   EXPECT_THAT(line_of([] { TORCH_CHECK(false, "sizes differ"); }), HasSubstr("sizes differ: look at it"));
