@@ -35,6 +35,7 @@ data::DatasetInfo data_from(const json& object) {
   info.content_hash = object.at("content_hash").get<std::string>();
   info.earlier_hash = object.value("earlier_hash", "");
   info.change = object.value("change", "");
+  info.warning = object.value("warning", "");
   return info;
 }
 
@@ -79,7 +80,8 @@ void add_to_json(json& description, const data::DatasetInfo& data) {
                          {"test_count", data.test_count},
                          {"content_hash", data.content_hash},
                          {"earlier_hash", data.earlier_hash},
-                         {"change", data.change}};
+                         {"change", data.change},
+                         {"warning", data.warning}};
 }
 
 Result<Description> description_from_json(const std::string& line) {

@@ -6,8 +6,8 @@
 //   describe JOB CHANNELS  {"tensors": [{"name", "dtype", "shape", "role"}, ...],
 //                           "tied": [other name, name, ...]}
 //   describe JOB           {"data": {"samples", "channels", "context", "classes", "train_count",
-//   "test_count",
-//                                    "content_hash", "earlier_hash", "change"}, "tensors", "tied"}
+//                                    "test_count", "content_hash", "earlier_hash", "change", "warning"},
+//                           "tensors", "tied"}
 #pragma once
 
 #include <filesystem>

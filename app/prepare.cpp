@@ -45,6 +45,7 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
   Job& job = options.job;
   options.earlier_data = info.earlier_hash;
   options.data_change = info.change;
+  if (!info.warning.empty()) warn("warning: " + info.warning);
   job.train_samples = info.train_count;
   job.test_samples = info.test_count;
   job.task.data_hash = info.content_hash;

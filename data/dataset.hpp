@@ -40,6 +40,8 @@ struct DatasetInfo {
   std::string content_hash = {};
   // The hash that the data had before they changed, and what has changed first, in words. Empty: not known.
   std::string earlier_hash = {}, change = {};
+  // A line that a person is shown when a run starts: what may not be meant. Mostly empty.
+  std::string warning = {};
 };
 
 // The random part of how training images become inputs of a model.

@@ -30,7 +30,7 @@ constexpr std::size_t samples_in(std::size_t split_bytes, std::size_t context) {
 class Text final : public Dataset {
  public:
   // `train`: the first bytes, which are the training split.
-  Text(std::vector<std::uint8_t> bytes, std::size_t train, int context)
+  Text(std::vector<std::uint8_t> bytes, std::size_t train, int context, std::string warning = {})
       : bytes_(std::move(bytes)), train_(train) {
     info_ = {.kind = kText.name, .samples = SampleKind::kText, .context = context, .classes = kBytes};
     info_.train_count = samples_in(split(Split::kTrain).size(), static_cast<std::size_t>(context));
@@ -42,6 +42,7 @@ class Text final : public Dataset {
     hasher.update(std::as_bytes(std::span(length)));
     hasher.update(std::as_bytes(std::span(bytes_)));
     info_.content_hash = hasher.digest().hex();
+    info_.warning = std::move(warning);
   }
 
   const DatasetInfo& info() const override { return info_; }
@@ -138,6 +139,16 @@ Result<std::optional<SplitFolders>> split_folders(const fs::path& path) {
   return SplitFolders{path / "train", path / test};
 }
 
+// A README.md beside the splits would be the whole text.
+std::string warning_of(const fs::path& path, const std::vector<fs::path>& files) {
+  if (!is_folder(path / "train")) return {};
+  const auto test = test_folder(path, "the last tenth");
+  if (!test) return {};
+  return str("of ", path.string(), ", only the files are read (", files.front().filename().string(),
+             files.size() > 1 ? ", ..." : "", "), and the folders train and ", *test,
+             " are not: if these are the splits, move the files elsewhere");
+}
+
 Result<std::vector<std::uint8_t>> read_bytes(const std::vector<fs::path>& files) {
   std::uint64_t total = 0;  // the memory is allocated once, because a text may be a large part of it
   for (const fs::path& path : files) {
@@ -201,7 +212,7 @@ Result<std::unique_ptr<Dataset>> open_text(const fs::path& path, const DatasetOp
   }
   const std::size_t train = train_bytes(bytes.size());
   REKINDLE_CHECK(check_samples(path, train, context));
-  return std::make_unique<Text>(std::move(bytes), train, options.context);
+  return std::make_unique<Text>(std::move(bytes), train, options.context, warning_of(path, files));
 }
 
 constexpr std::size_t kMadeContext = DatasetOptions{}.context;

@@ -156,8 +156,26 @@ TEST(Text, FoldersTrainAndVal_AreTheSplits) {
   EXPECT_EQ(opened(scratch.path, 4)->info().test_count, 1U);
   put(scratch.path / "valid" / "a", "less");
   expect_refused(scratch.path, "valid has 4 bytes, less than a context and the byte after it, 5");
-  put(scratch.path / "file", counting(300));  // the folders beside it are not read, as before
-  EXPECT_EQ(opened(scratch.path, 4)->info().train_count, 67U);
+  EXPECT_EQ(dataset->info().warning, "");
+}
+
+// A run may have begun with the file, so that the text stays as it was.
+TEST(Text, AFileBesideFoldersTrainAndVal_IsTheText_WithAWarning) {
+  const Scratch scratch;
+  put(scratch.path / "train" / "a", counting(100));
+  put(scratch.path / "README.md", counting(300));
+  EXPECT_EQ(opened(scratch.path, 4)->info().warning, "");
+  put(scratch.path / "val" / "a", counting(100));
+  const auto dataset = opened(scratch.path, 4);
+  ASSERT_NE(dataset, nullptr);
+  EXPECT_EQ(dataset->info().train_count, 67U);
+  const std::string begin = "of " + scratch.path.string() + ", only the files are read (README.md",
+                    end =
+                        "), and the folders train and val are not: if these are the splits, move the files "
+                        "elsewhere";
+  EXPECT_EQ(dataset->info().warning, begin + end);
+  put(scratch.path / "more", counting(10));
+  EXPECT_EQ(opened(scratch.path, 4)->info().warning, begin + ", ..." + end);
 }
 
 TEST(Text, FilesThatLookLikeSplits_AreNotJoined) {

@@ -79,6 +79,22 @@ TEST_F(CommandLine, BatchNormOfAFewSamples_IsWarnedOf) {
   EXPECT_THAT(resnet("2"), Not(HasSubstr("batch norm sees")));
 }
 
+TEST_F(CommandLine, TextFilesBesideFoldersOfSplits_AreWarnedOf) {
+  const fs::path text = scratch_ / "text";
+  for (const char* file : {"train/a", "val/a"}) said({"make-data", "text", text / file, "--samples", "50"});
+  const auto gpt = [&](const fs::path& run_dir) {
+    return run({"local", "--run-dir", run_dir, "--model", "gpt", "--layers", "1", "--heads", "1", "--width",
+                "16", "--context", "32", "--data", text, "--steps", "1", "--batch-size", "8"})
+        .err;
+  };
+  EXPECT_THAT(gpt(dir()), Not(HasSubstr("only the files are read")));
+  fs::copy_file(text / "train/a", text / "notes.txt");
+  EXPECT_THAT(
+      gpt(scratch_ / "another"),
+      HasSubstr(str("rekindle: warning: of ", text.string(), ", only the files are read (notes.txt), ",
+                    "and the folders train and val are not: if these are the splits, move")));
+}
+
 TEST_F(CommandLine, OneStep_IsNotCalledSteps) {
   EXPECT_THAT(said(mnist_run(dir(), 1, 1)), HasSubstr("finished: 1 step\n"));
   EXPECT_THAT(said(mnist_run(dir(), 1, 1)), HasSubstr("the run is complete: 1 step,"));
