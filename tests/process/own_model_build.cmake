@@ -17,7 +17,7 @@ file(RENAME "${WORK}/first place" "${WORK}/moved here")
 file(COPY ${EXAMPLE}/ DESTINATION "${WORK}/my model")
 file(COPY ${PAGE}/ DESTINATION "${WORK}/my model")
 run(${CMAKE_COMMAND} -G Ninja -S "${WORK}/my model" -B "${WORK}/my model/build" "-DCMAKE_PREFIX_PATH=${WORK}/moved here"
-    -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DCMAKE_CXX_FLAGS=${flags}")
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DCMAKE_CXX_FLAGS=${flags}")
 run(${CMAKE_COMMAND} --build "${WORK}/my model/build")
 file(COPY ${ODD}/ DESTINATION "${WORK}/odd models")
 # A project may have headers of the same names as the package's.
