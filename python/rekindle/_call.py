@@ -179,6 +179,17 @@ def _check_started_once() -> None:
             )
 
 
+def _check_not_imported() -> None:
+    """A program that imports the script, for its model, must not begin the training."""
+    frame = sys._getframe()
+    # The innermost module decides: debuggers and the like are modules, too, and run the script as __main__.
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    name = "__main__" if frame is None else frame.f_globals.get("__name__", "__main__")
+    if name != "__main__":
+        raise RekindleError(f"run() is called while {name} is imported", 'put it under if __name__ == "__main__":', USAGE)
+
+
 # A variable of the script that has called run(). An interactive session may run a script again, as another __main__.
 _CALLED = "__rekindle_run__"
 
@@ -206,6 +217,7 @@ def _train_here(call: Call) -> Run:
             'put it, and what only the main process does, under if __name__ == "__main__": '
             "(and without mp.spawn: rekindle starts the trainers)", USAGE
         )  # fmt: skip
+    _check_not_imported()
     main = sys.modules["__main__"]
     if _CALLED in vars(main):  # trainers never come behind the first one
         raise RekindleError("the script calls run() a second time", "write a script for each run", USAGE)

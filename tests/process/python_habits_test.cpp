@@ -42,6 +42,20 @@ def make():
   EXPECT_EQ(times_in(outcome.err, "without mp.spawn: rekindle starts the trainers"), 1U) << outcome.err;
 }
 
+// As for its model: the importing program would be trained in its place.
+TEST_F(PythonHabits, ScriptThatIsImported_ItsRunDoesNotBegin) {
+  with("", str(kData, ", run_dir='", (scratch_ / "run").string(), "'"));
+  const Outcome outcome = python({script("predict.py", "import rekindle\nfrom train import loss\n")});
+  EXPECT_EQ(outcome.exit_code, 64) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err,
+                     "rekindle: run() is called while train is imported: put it under if __name__ == "
+                     "\"__main__\":, or into a "
+                     "function\n"),
+            1U)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "run"));
+}
+
 // Processes that are forked share the position in an open file.
 TEST_F(PythonHabits, FileThatTheDataSetKeepsOpen_EachProcessHasItsOwnPlaceInIt) {
   const Outcome outcome = trained(with(R"(
