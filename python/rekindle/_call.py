@@ -17,6 +17,7 @@ from rekindle._process import run_program
 from rekindle._programs import environment, program
 from rekindle._results import Run, load
 from rekindle._script_folder import PACKAGE_VARIABLE, of_m
+from rekindle._started import from_start, of_script
 from rekindle.optimizers import SGD, Optimizer
 from rekindle.schedules import Schedule
 
@@ -51,6 +52,8 @@ on_call: Callable[[Call], None] | None = None
 on_error: Callable[[BaseException], None] | None = None
 
 _Arguments = ParamSpec("_Arguments")
+# Options that are paths.
+_PATHS = {"run-dir", "init", "status-html", "metrics-token-file", "metrics-targets"}
 
 
 def _errors_end_here(run: Callable[_Arguments, Run]) -> Callable[_Arguments, Run]:
@@ -124,8 +127,9 @@ def run(
     complete (75: saved, the same command goes on). In trainers, and under `rekindle local`, `slurm` and `submit`, run()
     does not return.
 
-    Errors (RekindleError): an argument that cannot be taken; a second call of run(); a call outside of a script. What
-    the run finds only when it computes, such as a loss of another shape, ends it with a line and an exit code.
+    Errors (RekindleError): an argument that cannot be taken; a second call of run(); a call outside of a script, or
+    while it is imported. What the run finds only when it computes, such as a loss of another shape, ends it with a line
+    and an exit code.
     """
     check_names(options)
     for part, given_part in (("optimizer", optimizer), ("schedule", schedule)):
@@ -187,7 +191,8 @@ def _check_not_imported() -> None:
         frame = frame.f_back
     name = "__main__" if frame is None else frame.f_globals.get("__name__", "__main__")
     if name != "__main__":
-        raise RekindleError(f"run() is called while {name} is imported", 'put it under if __name__ == "__main__":', USAGE)
+        advice = 'put it under if __name__ == "__main__":, or into a function'
+        raise RekindleError(f"run() is called while {name} is imported", advice, USAGE)
 
 
 # A variable of the script that has called run(). An interactive session may run a script again, as another __main__.
@@ -229,12 +234,17 @@ def _train_here(call: Call) -> Run:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
     vars(main)[_CALLED] = True
     run_dir = call.options["run-dir"]  # another one if the script runs again, as with the time in it
-    command = [program("rekindle"), "local", "--run-dir", run_dir, script, *sys.argv[1:]]
+    start = of_script()
+    command = [program("rekindle"), "local", "--run-dir", from_start(run_dir)]
+    for name in sorted(_PATHS & call.options.keys() - {"run-dir"}):
+        if from_start(call.options[name]) != call.options[name]:
+            command += [f"--{name}", from_start(call.options[name])]
+    command += [script, *start.arguments]
     variables = environment()
     folder, variables[PACKAGE_VARIABLE] = of_m()
     if folder:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, variables.get("PYTHONPATH", "")]))
-    code = run_program(command, variables)
+    code = run_program(command, variables, start.folder)
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
     if call.options.get("dry-run") == "true":  # there is no run to go on with

@@ -125,10 +125,10 @@ def _terminal_signals_child() -> bool:
         return False
 
 
-def run_program(command: list[str], environment: dict[str, str]) -> int:
-    """Runs a program to its end, and passes on what is sent to this process alone. Ctrl-C reaches both from the terminal.
-    Without one, SIGINT may have been sent to the group, too, and a second one would end the run without saving: SIGTERM is
-    passed on in its place.
+def run_program(command: list[str], environment: dict[str, str], folder: str | None) -> int:
+    """Runs a program to its end, in a folder (None: this one), and passes on what is sent to this process alone. Ctrl-C
+    reaches both from the terminal. Without one, SIGINT may have been sent to the group, too, and a second one would end the
+    run without saving: SIGTERM is passed on in its place.
 
     Only the main thread can do so: in another one, signals have their usual effect. Returns what Popen.wait() returns.
     """
@@ -148,7 +148,7 @@ def run_program(command: list[str], environment: dict[str, str]) -> int:
             for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
                 if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
                     before[number] = signal.signal(number, pass_on)
-        child = subprocess.Popen(command, env=environment)
+        child = subprocess.Popen(command, env=environment, cwd=folder)
         for number in early:
             child.send_signal(number)
         return child.wait()

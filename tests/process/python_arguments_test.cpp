@@ -126,6 +126,16 @@ TEST_F(PythonArguments, ObjectForAnOption_SaysSo) {
             "run() has no argument device that is object: its options are numbers, texts, True or False\n");
 }
 
+// A script may have taken some of sys.argv before it imports rekindle.
+TEST_F(PythonArguments, CommandLineOfPython_ScriptOrModuleAndWhatIsBehindIt) {
+  EXPECT_EQ(
+      value_of("[__import__('rekindle._started')._started.given_to_python(words.split()) for words in "
+               "('p -u t.py -m a', 'p -Wignore -X dev t.py', 'p -um pkg.t --lr 1', 'p -c t.py', 'p - x', "
+               "'p --check-hash-based-pycs always t.py x', 'p')]"),
+      "[('t.py', ['-m', 'a']), ('t.py', []), ('pkg.t', ['--lr', '1']), ('', []), ('-', ['x']), "
+      "('t.py', ['x']), ('', [])]\n");
+}
+
 // Every trainer would take the same GPU.
 TEST_F(PythonArguments, DeviceOfTorch_ItsTypeIsTakenAndANumberRefused) {
   const std::string cpu = "__import__('torch').device('cpu')";

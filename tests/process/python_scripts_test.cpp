@@ -200,6 +200,35 @@ TEST_F(Python, RunDirectoryThatTheScriptMakesUp_RunOfTheFirstOne) {
   EXPECT_EQ(times_in(outcome.out, "made 4\n"), 1U) << outcome.out << outcome.err;
 }
 
+// As under Hydra, or with a parser of its own. The other processes execute the script from its first line.
+TEST_F(Python, ScriptThatChangesItsFolderAndArguments_RunsFromWhereAndWithWhatItWasStarted) {
+  const std::string train = script("train.py", R"(
+import os, sys, torch
+assert sys.argv.pop(1) == "--width"
+import rekindle
+width = int(sys.argv.pop(1))
+os.makedirs("work", exist_ok=True)
+os.chdir("work")
+run = rekindle.run(model=lambda: torch.nn.Linear(4, width), loss=lambda model, x: (model(x) ** 2).mean(),
+                   train_data=[torch.ones(4)] * 16, batch_size=16, micro_batches=1, steps=2, run_dir="run")
+print("trained", len(run.metrics()["loss"]))
+)");
+  const auto in_folder = [this](Arguments words) {
+    words.insert(words.begin() + 1, "--chdir=" + scratch_.path().string());
+    Program program(words);
+    return program.wait();
+  };
+  const Outcome outcome = in_folder(python_with({"train.py", "--width", "3"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "trained 2\n"), 1U) << outcome.out << outcome.err;
+  EXPECT_TRUE(fs::exists(scratch_ / "work/run/run.toml"));
+  const Outcome again =
+      in_folder({"/usr/bin/env", rekindle(), "local", "--run-dir", "work/run", train, "--width", "3"});
+  EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
+  EXPECT_EQ(times_in(again.out, "the run is complete: 2 steps"), 1U) << again.out << again.err;
+  EXPECT_EQ(times_in(again.out + again.err, "it was trained with"), 0U) << again.out << again.err;
+}
+
 // As %run of IPython does.
 TEST_F(Python, ScriptThatASessionRunsTwice_TwoRuns) {
   const std::string train = script("train.py", R"(

@@ -1,0 +1,80 @@
+"""Where this process was when it imported rekindle, and the arguments of its script: the script may change both before its
+run(). The processes of the run begin in that folder and with these arguments, because they execute the whole script.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+from rekindle._errors import CONFIG, RekindleError
+
+
+def given_to_python(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The script or the module of -m in a command line of python, and the arguments behind it. Neither: empty."""
+    rest = list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        if word == "-" or not word.startswith("-"):
+            return word, rest
+        if word == "--check-hash-based-pycs":
+            rest = rest[1:]
+        letter = next((each for each in word if each in "cmWX"), "") if word[1] != "-" else ""  # of options with a value
+        if not letter:
+            continue
+        value = word.partition(letter)[2] or (rest.pop(0) if rest else "")
+        if letter in "cm":
+            return (value, rest) if letter == "m" else ("", [])
+    return "", []
+
+
+def _arguments() -> list[str]:
+    """Those that python was given, if it was given this script: sys.argv may have fewer by now."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None) or ""
+    named, behind = given_to_python(sys.orig_argv)
+    try:
+        same = os.path.samefile(named, file) if spec is None else named == spec.name.removesuffix(".__main__")
+    except OSError:
+        same = False
+    return behind if same else sys.argv[1:]
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
+
+
+class Start(NamedTuple):
+    main: ModuleType | None
+    folder: str | None  # None: it was removed before
+    arguments: list[str]
+
+
+def now() -> Start:
+    return Start(sys.modules.get("__main__"), _folder(), _arguments())
+
+
+start = now()  # rekindle.trainer sets it again when it executes a script as __main__
+
+
+def of_script() -> Start:
+    # An interactive session executes one script after the other, each as another __main__, or as the same one (IPython).
+    session = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
+    return start if sys.modules.get("__main__") is start.main and not session else now()
+
+
+def from_start(path: str) -> str:
+    """A path that the script names now, for a process that begins where the script was started."""
+    here = _folder()
+    if not path or here == of_script().folder:
+        return path
+    if here is None:
+        raise RekindleError("the current folder was removed", "os.chdir() to another one before run()", CONFIG)
+    return os.path.abspath(path)
