@@ -45,6 +45,7 @@ struct ScriptDescription {
   checkpoint::StateSpec model = {};                          // parameters and buffers
   std::uint64_t train_samples = 0, test_samples = 0;
   std::vector<std::string> metrics = {};
+  bool metrics_known = true;           // false: the loss, which may return more, cannot be computed there
   std::vector<std::string> tied = {};  // as in the job
   bool has_gpu = false;                // on the machine that ran it, its PyTorch and this build can use one
   std::string no_gpu = {};             // its PyTorch can use one, and this is why this build cannot

@@ -98,6 +98,7 @@ Status Resolver::best_metric() {
   if (raw_.best_metric.empty()) return {};
   if (!raw_.keep_best)
     return refuse({"best-metric"}, "--best-metric without --keep-best", "add --keep-best, or leave it out");
+  if (script_ != nullptr && !script_->metrics_known) return {};  // then a trainer compares the name
   // What C++ models report is in model/metrics.hpp.
   std::vector<std::string> known =
       script_ != nullptr ? script_->metrics : std::vector<std::string>{"accuracy", "top5"};

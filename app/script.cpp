@@ -57,6 +57,7 @@ ScriptDescription description_from(const nlohmann::json& answer) {
     description.options.emplace_back(name, value.get<std::string>());
   for (const auto& tensor : answer.at("tensors")) description.model.push_back(tensor_from_json(tensor));
   description.metrics = answer.at("metrics").get<std::vector<std::string>>();
+  description.metrics_known = answer.value("metrics_known", true);
   description.tied = answer.at("tied").get<std::vector<std::string>>();
   description.train_samples = answer.at("train_samples").get<std::uint64_t>();
   description.test_samples = answer.at("test_samples").get<std::uint64_t>();

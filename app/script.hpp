@@ -10,6 +10,7 @@
 //    "tensors": [{"name", "dtype", "shape", "role"}, ...],   parameters, buffers, own optimizer
 //    "tied": [OTHER NAME, NAME, ...],                        keys of the state dict for the same tensor
 //    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...],
+//    "metrics_known": true,                                  ScriptDescription::metrics_known
 //    "build": "0.1.0-...",                                   rk_build() of the library that it has loaded
 //    "has_gpu": true, "no_gpu": ""}                          ScriptDescription::has_gpu and no_gpu
 //

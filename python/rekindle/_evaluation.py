@@ -45,14 +45,30 @@ def without_compiler() -> contextlib.AbstractContextManager:
     return torch.compiler.set_stance("force_eager") if can else contextlib.nullcontext()
 
 
-def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int) -> list[str]:
-    """Names of the metrics that the loss returns of test samples. There are none, too, if it fails for a reason that
-    trainers find at once, or needs a GPU that is not here: then trainers find the names. Changes the model's buffers.
+def check_loss_of_tests(
+    call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int
+) -> list[str] | None:
+    """Names of the metrics that the loss returns of test samples. None if it fails for a reason that trainers find at once,
+    or needs a GPU that is not here: then trainers find the names. Changes the model's buffers, and its device.
 
     Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then, or for
     train_data alone; or the first test sample cannot be read. A trainer would find this at its first evaluation, which
     may come after hours. Or what it returns as metrics cannot be taken.
     """
+    names = _loss_of_tests_on(torch.device("cpu"), call, model, train_data, test_data, key)
+    if isinstance(names, list):
+        return names
+    # A label that is no class fails on the CPU with an IndexError; on a GPU, nothing could be computed after it.
+    may_need_gpu = call.options.get("device") != "cpu" and not isinstance(names, (IndexError, StorageAway))
+    if may_need_gpu and torch.cuda.is_available():
+        names = _loss_of_tests_on(torch.device("cuda"), call, model, train_data, test_data, key)
+    return names if isinstance(names, list) else None
+
+
+def _loss_of_tests_on(
+    device: torch.device, call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int
+) -> list[str] | BaseException:
+    """The names, or why the loss fails for samples of both kinds."""
     found: dict[str, Any] = {}
 
     collates = {"train_data": call.collate, "test_data": call.test_collate}
@@ -62,8 +78,10 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
         try:
             samples = [sample_of(data, name, 0) for _ in range(2)]  # one is too few for batch norm
             batch = (collates[name] or default_collate)(samples)
-            model.train(trains)
-            with torch.set_grad_enabled(trains), without_compiler(), precision(call.options, torch.device("cpu")):
+            if device.type != "cpu":
+                batch = moved(batch, device)
+            model.to(device).train(trains)
+            with torch.set_grad_enabled(trains), without_compiler(), precision(call.options, device):
                 loss, metrics = split(call.loss(model, batch))
                 number(loss)
             found.update(metrics)
@@ -77,7 +95,7 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
         check_names_of_loss(names)
         return names
     if isinstance(error, StorageAway):  # it may be back at the first evaluation
-        return []
+        return error
     if attempt(test_data, "test_data", trains=True) is None:
         raise RekindleError(
             f"the loss fails in eval() mode, in which it is computed for test_data: {one_line(error)}",
@@ -89,7 +107,7 @@ def check_loss_of_tests(call: Call, model: nn.Module, train_data: Dataset, test_
             what if isinstance(error, SampleError) else f"the loss fails for test_data: {what}",
             "the first evaluation would end the run: mend test_data, or leave it out",
         )
-    return []
+    return error
 
 
 def measure(

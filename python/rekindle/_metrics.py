@@ -75,11 +75,14 @@ def check_count(names: Collection[str]) -> None:
 
 
 class Names:
-    """The metrics of a trainer. `of_job`: those that test samples have, as far as the command found out."""
+    """The metrics of a trainer. `of_job`: those that test samples have, as far as the command found out. `best`: the job's
+    best_metric.
+    """
 
-    def __init__(self, library: ctypes.CDLL, trainer: int, of_job: Sequence[str]) -> None:
+    def __init__(self, library: ctypes.CDLL, trainer: int, of_job: Sequence[str], best: str) -> None:
         self.library, self.trainer = library, trainer
         self.names = list(of_job)
+        self.best = best.removeprefix("min:").removeprefix("max:")
         self.complete = False
 
     def store_of_training(self, to: Any, found: Mapping[str, tuple]) -> None:
@@ -89,6 +92,10 @@ class Names:
             self.complete = True
             check_names_of_loss(sums)
             self._add([name for name in sums if name not in self.names])
+            if self.best and self.best not in ("loss", *self.names):
+                raise RekindleError(
+                    f"best_metric is {self.best!r}, which neither loss nor metrics return", "name one that they return"
+                )
         self.store(to, sums)
 
     def store(self, to: Any, sums: Mapping[str, tuple[float, int]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -205,13 +206,21 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.de
         raise
 
 
-def _optimizer_and_metrics(call: Call, model: nn.Module, test_data: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    """Tensors of the optimizer, and names. Some operators and optimizers work on a GPU alone."""
+def _optimizer_and_metrics(
+    call: Call, model: nn.Module, test_data: Any, loss_works: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Tensors of the optimizer, and names. Some operators and optimizers work on a GPU alone. `loss_works`: here."""
 
     def computed(device: torch.device) -> tuple[list[dict[str, Any]], list[str]]:
         model.to(device)
         made = [] if call.make_optimizer is None else Template(call.make_optimizer, model).specs()
-        return made, _metric_names(call, model, test_data, device)
+        try:
+            return made, _metric_names(call, model, test_data, device)
+        except Exception:
+            if not loss_works and not torch.cuda.is_available():  # behind it comes the traceback
+                advice = "return them from the loss, or give this command on a machine with a GPU"
+                print(f"rekindle: metrics are computed once here: if the model needs a GPU, {advice}", file=sys.stderr)
+            raise
 
     try:
         return computed(torch.device("cpu"))
@@ -242,15 +251,16 @@ def describe(call: Call, key: int) -> dict[str, Any]:
     tensors = found.specs()
     tied = [name for pair in found.tied.items() for name in pair]
     of_loss = [] if test_data is None else check_loss_of_tests(call, model, train_data, test_data, key)
-    of_optimizer, of_metrics = _optimizer_and_metrics(call, model, test_data)
-    check_names_differ(of_loss, of_metrics)
+    of_optimizer, of_metrics = _optimizer_and_metrics(call, model, test_data, loss_works=of_loss is not None)
+    check_names_differ(of_loss or [], of_metrics)
     return {
         "options": call.options,
         "tensors": tensors + of_optimizer,
         "tied": tied,
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
-        "metrics": [*of_loss, *of_metrics],
+        "metrics": [*(of_loss or []), *of_metrics],
+        "metrics_known": of_loss is not None,
         "build": _library.load().rk_build().decode(),
         **_look_for_gpu(),
     }

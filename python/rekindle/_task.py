@@ -62,7 +62,7 @@ class Task:
         private_descriptors.update(sockets(descriptors() - before))  # the claim of the GPU ends with this process
         self.micro_batch: Any = None  # that of the call being made
         self.was_aborted = False  # as the script was told
-        self.metrics = Names(library, trainer, job["script_metrics"])
+        self.metrics = Names(library, trainer, job["script_metrics"], job["best_metric"])
         self.told_full = False  # that an evaluation found the memory full
         self._make_loaders()
         seed_all(initial_key)

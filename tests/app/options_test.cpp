@@ -99,6 +99,26 @@ TEST(Options, BestMetric_IsOneThatEvaluationsReport) {
   EXPECT_FALSE(parsed({"--best-metric", "loss"})) << "without --keep-best";
 }
 
+// Its loss may return more of them where it can be computed.
+TEST(Options, BestMetricOfAScriptWhoseMetricsAreNotKnown_IsTaken) {
+  RawOptions raw;
+  raw.run_dir = "/runs/first";
+  raw.steps = 1;
+  raw.keep_best = true;
+  raw.best_metric = "f1";
+  ScriptDescription script;
+  script.train_samples = 64;
+  script.metrics = {"top1"};
+  std::set<std::string> wrong;
+  const auto refused = resolve_options(raw, {}, wrong, &script);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "--best-metric f1 is not known");
+  script.metrics_known = false;
+  const auto options = resolve_options(raw, {}, wrong, &script);
+  ASSERT_TRUE(options) << options.error().line();
+  EXPECT_EQ(options->job.best_metric, "f1");
+}
+
 TEST(Options, SpellingsOfPyTorchUsers) {
   EXPECT_EQ(job_of({"--batch_size", "64"}).batch_size, 64U);
   EXPECT_EQ(job_of({"--batch_size=64"}).batch_size, 64U);

@@ -103,5 +103,44 @@ TEST_F(PythonMetrics, NameThatNotEachMicroBatchHasOrThatIsTaken_ToldInALine) {
   }
 }
 
+// As one that computes on a GPU alone, where `submit` is typed on a machine without one.
+TEST_F(PythonMetrics, LossThatTheCommandCannotCompute_BestMetricIsComparedInTheTrainer) {
+  const std::string file = script("train.py", R"(
+import sys, torch, rekindle
+def loss(model, batch):
+    if "--describe" in sys.orig_argv: raise RuntimeError("there is no GPU here")
+    return (model(batch) ** 2).mean(), {"f1": (1, 2)}
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=[torch.ones(4)] * 16, batch_size=16,
+             test_data=[torch.ones(4)] * 4, micro_batches=1, steps=2, keep_best=True, best_metric=sys.argv[1])
+)");
+  const auto trained_by = [&](const std::string& metric) {
+    return run({"local", "--run-dir", scratch_ / metric, file, "min:" + metric});
+  };
+  const Outcome known = trained_by("f1");
+  EXPECT_EQ(known.exit_code, 0) << known.out << known.err;
+  EXPECT_EQ(lines_of("f1").back().value("test_f1", -1.0), 0.5);
+  const Outcome unknown = trained_by("f2");
+  EXPECT_NE(unknown.exit_code, 0) << unknown.out;
+  EXPECT_THAT(unknown.err, HasSubstr("best_metric is 'f2', which neither loss nor metrics return"));
+}
+
+// The line that says what to do comes before the traceback.
+TEST_F(PythonMetrics, MetricsThatNeedAGpu_SaysWhatToDo) {
+  const std::string file = script("train.py", R"(
+import torch, rekindle
+class Net(torch.nn.Linear):
+    def forward(self, values): raise RuntimeError("there is no GPU here")
+rekindle.run(model=lambda: Net(4, 3), loss=lambda model, values: model(values).mean(), train_data=[torch.ones(4)] * 16,
+             test_data=[torch.ones(4)] * 4, metrics=lambda model, values: {"sum": (model(values).sum(), 1)}, steps=1)
+)");
+  const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", file});
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("RuntimeError: there is no GPU here"));
+  if (python({"-c", "import sys, torch; sys.exit(torch.cuda.is_available())"}).exit_code == 0) {
+    EXPECT_EQ(times_in(outcome.err, "if the model needs a GPU, return them from the loss, or give this"), 1U)
+        << outcome.err;
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
