@@ -249,7 +249,9 @@ class Task:
 
     def _store_buffers(self, micro_batch: Any) -> None:
         self.new_buffers = []  # alive until the next call
-        for i, (name, old) in enumerate(self.tensors.buffers.items()):
+        # Not with the first tensor itself, which may have been changed in place.
+        kept = self.values[len(self.tensors.parameters) :]
+        for i, (name, old) in enumerate(zip(self.tensors.buffers, kept)):
             new = self.tensors.buffer(name).detach()
             if new.dtype != old.dtype or new.shape != old.shape or new.device != old.device:
                 raise RekindleError(

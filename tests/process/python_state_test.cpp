@@ -140,6 +140,21 @@ options["model"] = Net
   }
 }
 
+// As by resize_(): a checkpoint would have too few of its values, or what lies behind them.
+TEST_F(PythonState, BufferWhoseShapeChangesInPlace_Refused) {
+  expect_refused(R"(
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("seen", torch.zeros(4))
+    def forward(self, values):
+        self.seen.data = torch.zeros(2)
+        return super().forward(values)
+options["model"] = Net
+)",
+                 70, "buffer seen became torch.float32 [2] on cpu: keep its type, shape and device");
+}
+
 // As in a branch for some samples. Whether it is called is another matter in each micro-batch.
 TEST_F(PythonState, BatchNormThatNotEveryMicroBatchCalls_RefusedUnlessItDoesNotCount) {
   const std::string lines = R"(
