@@ -64,7 +64,7 @@ class Tensors:
         self.owners: dict[str, Buffer] = {}
         self.registered = {buffer.path for buffer in buffers_of(model)}
         seen = set()
-        for buffer in buffers_of(model):
+        for buffer in sorted(buffers_of(model), key=lambda buffer: not buffer.persistent):  # one tensor may be both
             value = buffer.value()
             if id(value) in seen:
                 continue
@@ -78,6 +78,12 @@ class Tensors:
         # Other names of tensors that modules share.
         first = {id(tensor): name for name, tensor in {**self.parameters, **self.buffers}.items()}
         self.tied = {name: first[id(value)] for name, value in state.items() if first.get(id(value), name) != name}
+        for name in state:
+            if not any(name in known for known in (self.parameters, self.buffers, self.tied)):
+                raise RekindleError(
+                    f"{name} in the model's state_dict() is neither a parameter nor a persistent buffer",
+                    "only these are saved: keep it in a buffer",
+                )
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
         _check_memory({**self.parameters, **{name: buffer.value() for name, buffer in self.owners.items()}}, self.parameters)

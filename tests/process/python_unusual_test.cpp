@@ -136,8 +136,10 @@ TEST_F(PythonUnusual, BufferThatRepeatsItsElements_SameDigest) {
   EXPECT_EQ(bits("w2", 2, "expanded"), bits("w1", 1, "expanded"));
 }
 
-TEST_F(PythonUnusual, ModelWithAStateThatIsNoTensor_Refused) {
+TEST_F(PythonUnusual, ModelWithAStateOutsideOfBuffers_Refused) {
   expect_refused("extra", 78, "_extra_state in the model's state_dict() is dict");
+  expect_refused("extra-tensor", 78,
+                 "state_dict() is neither a parameter nor a persistent buffer: only these are");
 }
 
 TEST_F(PythonUnusual, OptimizerThatHasAnother_Refused) {

@@ -61,6 +61,11 @@ class WithExtraState(Net):
         pass
 
 
+class WithExtraTensor(WithExtraState):
+    def get_extra_state(self):
+        return torch.ones(2)
+
+
 class WithTeacher(nn.Module):
     def __init__(self):
         super().__init__()
@@ -210,8 +215,8 @@ OPTIMIZERS = {
     "late-float": lambda parameters: Late(parameters, lr=0.1),
     "late-large": lambda parameters: Late(parameters, lr=0.1),
 }  # fmt: skip
-MODELS = {"extra": WithExtraState, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3), "shapes": compiled,
-          "described": compiled_by_trainers}
+MODELS = {"extra": WithExtraState, "extra-tensor": WithExtraTensor, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3),
+          "shapes": compiled, "described": compiled_by_trainers}
 DATA = {"large": LargeSamples, "unreadable": Unreadable, "texts": Texts}
 options = {"batch_size": 16, "micro_batches": 4, "steps": 12, "optimizer": OPTIMIZERS.get(CASE, rekindle.SGD(lr=0.1))}
 options |= {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in sys.argv[2:])}
