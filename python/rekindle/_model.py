@@ -130,6 +130,7 @@ def _hint_for_name(name: str, there: Collection[str]) -> str:
 
 def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Loads a state dict. Errors: the first tensor that is another one, or not in both."""
+    make_dense(model)  # as in a trainer: values are copied into its buffers
     for name, own in model.state_dict().items():
         if name not in tensors:
             raise RekindleError(f"the checkpoint is of another model: it has no {name}", _hint_for_name(name, tensors))

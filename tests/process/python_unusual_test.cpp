@@ -134,6 +134,8 @@ TEST_F(PythonUnusual, NumberOfAnOptimizerThatACheckpointWouldChange_Refused) {
 
 TEST_F(PythonUnusual, BufferThatRepeatsItsElements_SameDigest) {
   EXPECT_EQ(bits("w2", 2, "expanded"), bits("w1", 1, "expanded"));
+  const Outcome evaluated = run({"evaluate", scratch_ / "w2"});  // loads them
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.out << evaluated.err;
 }
 
 TEST_F(PythonUnusual, ModelWithAStateOutsideOfBuffers_Refused) {
