@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Mapping
 
 from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, are_several, can_take
@@ -20,8 +21,10 @@ def text_of(name: str, value: object) -> str:
         return str(int(value))
     if isinstance(value, numbers.Real):  # numpy's, too, which have a repr() of their own
         return repr(float(value))
-    if isinstance(value, str) or hasattr(value, "__fspath__"):
+    if isinstance(value, str):
         return str(value)
+    if hasattr(value, "__fspath__"):
+        return os.fsdecode(value)
     if type(value).__module__ == "torch" and type(value).__name__ == "device":
         if value.index is not None:
             raise RekindleError(f"{name} is {value}", f'give "{value.type}": each trainer takes a GPU of its own', USAGE)

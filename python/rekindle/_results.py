@@ -71,6 +71,9 @@ class Run:
     def __repr__(self) -> str:
         return f"rekindle.Run({str(self.path)!r})"
 
+    def __fspath__(self) -> str:
+        return str(self.path)
+
     def status(self) -> dict[str, Any]:
         """What the run is doing: the object of `rekindle status --json`, with "state", "step", "trainers" and so on.
 

@@ -96,7 +96,7 @@ def train(model):
 in_trainer = any("rekindle.trainer" in word for word in sys.orig_argv)
 if sys.argv[1] == "plain":
     run, model = train(Net(4, 3))
-    print("loaded", torch.equal(rekindle.load(run.path, Net(4, 3)).weight, model.weight))
+    print("loaded", torch.equal(rekindle.load(run, Net(4, 3)).weight, model.weight))
 elif sys.argv[1] == "compiled":
     model = Net(4, 3)
     model.compile(backend="eager")
