@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, are_several, can_take
 from rekindle.optimizers import Optimizer
@@ -15,7 +16,8 @@ def text_of(name: str, value: object) -> str:
     """An option's value as on the command line."""
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # numpy's
         return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
+    is_text = isinstance(value, (str, bytes, bytearray, collections.UserString))
+    if isinstance(value, Sequence) and not is_text:  # OmegaConf has lists of its own
         return ",".join(text_of(name, each) for each in value)
     if isinstance(value, numbers.Integral):
         return str(int(value))

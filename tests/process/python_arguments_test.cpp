@@ -126,6 +126,14 @@ TEST_F(PythonArguments, ObjectForAnOption_SaysSo) {
             "run() has no argument device that is object: its options are numbers, texts, True or False\n");
 }
 
+// As those of OmegaConf.
+TEST_F(PythonArguments, ListOfAnotherLibrary_IsTakenAsAList) {
+  const std::string text_of = "__import__('rekindle._arguments')._arguments.text_of('no_decay', ";
+  EXPECT_EQ(value_of(str(text_of, "__import__('collections').UserList(['*.bias', 2]))")), "*.bias,2\n");
+  EXPECT_EQ(value_of(str(text_of, "b'*.bias')")),
+            "run() has no argument no_decay that is bytes: its options are numbers, texts, True or False\n");
+}
+
 // A script may have taken some of sys.argv before it imports rekindle.
 TEST_F(PythonArguments, CommandLineOfPython_ScriptOrModuleAndWhatIsBehindIt) {
   EXPECT_EQ(
