@@ -181,6 +181,29 @@ options["model"] = model
   EXPECT_EQ(bits("w2", 2, train), bits("w1", 1, train));
 }
 
+// As the zero point of quantization-aware training.
+TEST_F(PythonState, BufferOfWholeNumbersThatFollowsTheSamples_RefusedUnlessThereIsOneMicroBatch) {
+  const std::string train = with(R"(
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("zero_point", torch.zeros((), dtype=torch.int32))
+    def forward(self, values):
+        if self.training:
+            self.zero_point = (100 * values.min()).int()
+        return super().forward(values)
+options["model"] = Net
+)");
+  const Outcome refused = outcome_of("refused", 1, train);
+  EXPECT_EQ(refused.exit_code, 70) << refused.out << refused.err;
+  EXPECT_THAT(
+      refused.out + refused.err,
+      testing::HasSubstr("give buffer zero_point (int32) different values: only float32 buffers can be "
+                         "averaged, others may only count; a new run with --micro-batches 1 averages "
+                         "none"));
+  EXPECT_EQ(bits("one", 1, train, {"--micro-batches", "1"}).size(), 33U);
+}
+
 // After each micro-batch they are other tensors, and some are tensors that are also something else: the
 // hidden state is the first one again, and the weights before the update are the weights. A flag is no number
 // that could be averaged.
