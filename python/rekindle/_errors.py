@@ -24,7 +24,11 @@ FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_b
 
 _NOT_DETERMINISTIC = "does not have a deterministic implementation"
 _OTHER_OPERATOR = "use another operator"
-_OF_IMAGES = "use cross_entropy(logits.permute(0, 2, 3, 1).flatten(0, 2), labels.flatten()), if it is that of images"
+_INSTEAD = {  # of operators by a part of their names in the error
+    "nll_loss2d": "use cross_entropy(logits.permute(0, 2, 3, 1).flatten(0, 2), labels.flatten()), if it is that of images",
+    "adaptive_avg_pool2d": "use AvgPool2d; for torchvision's VGG and AlexNet and images of 224 pixels, model.avgpool = nn.Identity()",
+    "ctc_loss": "compute it on the CPU: ctc_loss(log_probs.cpu(), targets.cpu(), ...)",
+}
 
 
 class RekindleError(Exception):
@@ -63,7 +67,7 @@ def hint_for(error: BaseException) -> str:
     if isinstance(error, NotSent):
         return NOT_SENT
     if isinstance(error, RuntimeError) and _NOT_DETERMINISTIC in str(error):
-        return _OF_IMAGES if "nll_loss2d" in str(error) else _OTHER_OPERATOR
+        return next((hint for operator, hint in _INSTEAD.items() if operator in str(error)), _OTHER_OPERATOR)
     of_torch = getattr(sys.modules.get("torch"), "cuda", None)
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__

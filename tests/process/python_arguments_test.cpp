@@ -171,6 +171,18 @@ TEST_F(PythonArguments, OperatorThatIsNotDeterministic_TheHintNamesWhatToDo) {
   EXPECT_EQ(value_of(str(errors, "hint_for(", error, ")")),
             "use cross_entropy(logits.permute(0, 2, 3, 1).flatten(0, 2), labels.flatten()), if it is that of "
             "images\n");
+  for (const auto& [operator_name, advice] :
+       {std::pair(
+            "adaptive_avg_pool2d_backward_cuda",
+            "use AvgPool2d; for torchvision's VGG and AlexNet and images of 224 pixels, model.avgpool = "
+            "nn.Identity()\n"),
+        std::pair("ctc_loss_backward_gpu",
+                  "compute it on the CPU: ctc_loss(log_probs.cpu(), targets.cpu(), ...)\n"),
+        std::pair("put_", "use another operator\n")}) {
+    EXPECT_EQ(value_of(str(errors, "hint_for(RuntimeError('", operator_name,
+                           " does not have a deterministic implementation'))")),
+              advice);
+  }
 }
 
 // As the command line does. What the script catches, and its own errors, stay as they are.
