@@ -96,15 +96,14 @@ std::optional<int> end_if_complete(const LocalOptions& options) {
   const auto manifest = complete(options, layout);
   if (!manifest) return std::nullopt;
   if (const Status same = check_model(options, *manifest); !same) return report(same.error());
-  std::string line = line_about(*manifest);
   if (const std::string change = change_of_script(options, layout); !change.empty()) {
-    const char* const hint = "a new run is one in another --run-dir";
-    line += "; " + change;
-    if (options.job.strict) return report(Error{ExitCode::kConfig, line, hint});
-    line += str(", and nothing was trained now: ", hint);
+    const char* const hint = "a new run needs another run_dir (--run-dir)";
+    const std::string what = str(options.run_dir.string(), " holds a complete run: ", change);
+    if (options.job.strict) return report(Error{ExitCode::kConfig, what, hint});
+    warn(str("warning: ", what, ", and nothing was trained now: ", hint));
   }
   if (!options.dry_run) show_as_finished(layout, manifest->id.step, line_about(*manifest));
-  say(line);
+  say(line_about(*manifest));
   return 0;
 }
 

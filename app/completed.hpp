@@ -12,8 +12,8 @@ namespace rekindle::app {
 std::string completed_line(const LocalOptions& options);
 
 // For a command that would train: says this line and returns the exit code; nullopt: there is work left. A
-// script, whose text and arguments are no part of a run's identity, may be another one now: the line says so.
-// It is an error (ExitCode::kConfig) if its model has other tensors than the run's, and with --strict.
+// script, whose text and arguments are no part of a run's identity, may be another one now: a warning says
+// so. It is an error (ExitCode::kConfig) if its model has other tensors than the run's, and with --strict.
 std::optional<int> end_if_complete(const LocalOptions& options);
 
 }  // namespace rekindle::app

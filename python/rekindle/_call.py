@@ -225,7 +225,7 @@ def _train_here(call: Call) -> Run:
     _check_not_imported()
     main = sys.modules["__main__"]
     if _CALLED in vars(main):  # trainers never come behind the first one
-        raise RekindleError("the script calls run() a second time", "write a script for each run", USAGE)
+        raise RekindleError("the script calls run() a second time", "start the script once for each run", USAGE)
     _check_started_once()
     script = getattr(main, "__file__", None)
     if script is None and not threading.main_thread().is_alive() and os.path.isfile(sys.argv[0]):

@@ -44,13 +44,14 @@ TEST_F(PythonLater, CompleteRun_IsNotTakenForThatOfAnotherScript) {
   const Outcome again = trained({"3", "a"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("the run is complete: 8 steps"));
-  EXPECT_THAT(again.out, Not(HasSubstr("nothing was trained")));
+  EXPECT_THAT(again.err, Not(HasSubstr("nothing was trained")));
 
   const Outcome other = trained({"3", "b"});
   EXPECT_EQ(other.exit_code, 0) << other.err;
-  EXPECT_THAT(other.out,
-              HasSubstr("; it was trained with the arguments of the script 3 a, and nothing was trained now: "
-                        "a new run is one in another --run-dir"));
+  EXPECT_THAT(
+      other.err,
+      HasSubstr("run holds a complete run: it was trained with the arguments of the script 3 a, and nothing "
+                "was trained now: a new run needs another run_dir (--run-dir)\n"));
   const Outcome strict = trained({"3", "b"}, {"--strict"});
   EXPECT_EQ(strict.exit_code, 78) << strict.out;
   EXPECT_EQ(times_in(strict.err, "it was trained with the arguments of the script 3 a"), 1U) << strict.err;
@@ -62,7 +63,7 @@ TEST_F(PythonLater, CompleteRun_IsNotTakenForThatOfAnotherScript) {
       << model.err;
 
   script("train.py", str(kScript, "# more\n"));
-  EXPECT_THAT(trained({"3", "a"}).out,
+  EXPECT_THAT(trained({"3", "a"}).err,
               HasSubstr("train.py has changed since then, and nothing was trained now"));
 }
 

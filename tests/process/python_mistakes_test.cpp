@@ -260,9 +260,9 @@ TEST_F(Python, SecondRunInAScript_ALineThatSaysSo) {
           (scratch_ / "run").string(), "')\n");
   const Outcome outcome = python({script("twice.py", "import torch, rekindle\n" + call + call)});
   EXPECT_EQ(outcome.exit_code, 64);
-  EXPECT_EQ(
-      times_in(outcome.err, "rekindle: the script calls run() a second time: write a script for each run\n"),
-      1U)
+  EXPECT_EQ(times_in(outcome.err,
+                     "rekindle: the script calls run() a second time: start the script once for each run\n"),
+            1U)
       << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "Traceback"), 0U) << outcome.err;
 }
