@@ -119,5 +119,31 @@ else:
       << other.err;
 }
 
+// Each trainer loads the first run when it makes the model.
+TEST_F(Python, AnotherHeadOnTheWeightsOfAFirstRun_IsTrained) {
+  const std::string train = script("train.py", R"(
+import os, sys, torch, rekindle
+from torch import nn
+def first():
+    return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+def second():
+    net = rekindle.load("first", first())
+    net[0].requires_grad_(False)
+    net[2] = nn.Linear(4, 5)
+    return net
+os.chdir(sys.argv[1])
+run = rekindle.run(model={"first": first, "second": second}[sys.argv[2]], run_dir=sys.argv[2], workers=2,
+                   loss=lambda model, x: (model(x) ** 2).mean(), train_data=[torch.ones(4)] * 64, batch_size=16,
+                   micro_batches=2, steps=4)
+if sys.argv[2] == "second":
+    print(torch.equal(rekindle.load(run, second())[0].weight, rekindle.load("first", first())[0].weight))
+)");
+  for (const char* name : {"first", "second"}) {
+    const Outcome outcome = python({train, scratch_.path(), name});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(times_in(outcome.out, "True\n"), std::string(name) == "second" ? 1U : 0U) << outcome.out;
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
