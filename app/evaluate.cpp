@@ -234,7 +234,10 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
     say(str(
         answer.skipped.size(),
         " test images cannot be decoded, and others took their places; the first: ", answer.skipped.front()));
-  if (options.per_class) say_classes(answer.classes);
+  if (options.per_class && answer.classes.empty())
+    say("no accuracy of classes: the model's outputs are not classes");
+  else if (options.per_class)
+    say_classes(answer.classes);
 }
 
 // Other data than those of the run may be evaluated, but not in silence.

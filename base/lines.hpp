@@ -13,9 +13,7 @@ inline std::string last_line_of(std::string_view text) {
   return std::string(text.substr(text.rfind('\n') + 1));
 }
 
-// The first line that is not empty: errors of TorchScript begin with an empty one.
 inline std::string first_line_of(std::string_view text) {
-  while (text.starts_with('\n')) text.remove_prefix(1);
   return std::string(text.substr(0, text.find('\n')));
 }
 

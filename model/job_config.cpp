@@ -17,6 +17,7 @@ ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
   config.groups = {job.no_decay, job.lr_scale};
   config.average = job.ema;
   config.counts_updates = job.clip_norm > 0;
+  config.needs_accuracy = !job.best_metric.empty() && !job.best_metric.ends_with("loss");
   config.bf16 = job.precision == "bf16";
   config.micro_batches = static_cast<int>(job.micro_batches);
   if (job.task.layers > 0) config.layers = static_cast<int>(job.task.layers);

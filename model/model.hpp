@@ -41,6 +41,7 @@ struct ModelConfig {
   int micro_batches = 1;        // in a step
   double label_smoothing = 0;   // of the training loss, as in torch.nn.CrossEntropyLoss
   bool bf16 = false;            // autocast to bfloat16
+  bool needs_accuracy = false;  // the run's best checkpoint is chosen by it or by top5
   bool tf32 = false;            // products of float32 matrices in TF32, on a GPU
   std::string device = "cpu";   // as ComputeDevice::open() has it
   int threads = 1;              // intra-op threads

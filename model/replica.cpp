@@ -46,7 +46,8 @@ Result<trainer::UpdateOptions> update_options(const ModelConfig& config, const t
 Result<std::unique_ptr<TrainingModule>> make_module(const ModelConfig& config, at::Device device) {
   REKINDLE_TRY(const ModelRow* const row, find_model(config.model, config.more_models));
   return TrainingModule::make(*row, model_options(config),
-                              {config.label_smoothing, config.bf16, config.classes}, config.seed, device);
+                              {config.label_smoothing, config.bf16, config.classes, config.needs_accuracy},
+                              config.seed, device);
 }
 
 // from_blob wants a pointer to non-const; nobody writes there.
@@ -92,7 +93,9 @@ class TorchReplica final : public Replica {
       if (batch.learned == 0)
         return forward_error(Error{
             ExitCode::kConfig, str("all labels of a micro-batch are ", data::kNoLabel, ": it has no loss"),
-            "leave such samples out; a new run: fewer --micro-batches", ErrorKind::kDamage});
+            "leave such samples out; a data set's read() has to write labels; a new run: fewer "
+            "--micro-batches",
+            ErrorKind::kDamage});
       REKINDLE_TRY(const MicroBatchResult result,
                    module_->train(batch, key, device_.tensor(gradient), aborted));
       REKINDLE_CHECK(device_.check_memory());

@@ -88,6 +88,11 @@ Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::
                 str("the model's output has shape ", at::str(outputs.sizes()), ", and the data have ",
                     options_.classes, " classes"),
                 "it has to be [samples, classes]: the model gets their number as ModelOptions::classes");
+  if (options_.needs_accuracy && !names_classes(outputs))
+    return fail(ExitCode::kConfig,
+                str("the model's output has ", outputs.size(1), " columns for ", options_.classes,
+                    " classes, so it has no accuracy to choose the best checkpoint by"),
+                "use --best-metric loss");
   return outputs.to(at::kFloat);
 }
 

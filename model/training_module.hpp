@@ -30,6 +30,7 @@ struct TrainingOptions {
   double label_smoothing = 0;  // as in torch.nn.CrossEntropyLoss
   bool bf16 = false;           // autocast; values, gradients and the update stay float32
   std::int64_t classes = 0;  // of the run: an evaluation measures metrics_of() them. The model may have more.
+  bool needs_accuracy = false;  // outputs that stand for no classes are an error
 };
 
 // ModelRow::check(). An exception is an error, too.

@@ -51,6 +51,12 @@ TEST(Exceptions, OfAModelsOwnCode_HaveItsHint) {
             "the model failed while building the model: stoi: look at it");
   EXPECT_EQ(line_of([] { throw std::runtime_error("\nno weights\nat line 3"); }),
             "the model failed while building the model: no weights: look at it");
+  EXPECT_EQ(line_of([] {
+              throw std::runtime_error(
+                  "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript "
+                  "(most recent call last):\n  at line 3\nRuntimeError: sizes differ\n");
+            }),
+            "the model failed while building the model: RuntimeError: sizes differ: look at it");
   EXPECT_EQ(line_of([] { throw 1; }),
             "the model failed while building the model: an exception of an unknown type: look at it");
   EXPECT_THAT(line_of([] { TORCH_CHECK(false, "sizes differ"); }), HasSubstr("sizes differ: look at it"));

@@ -66,6 +66,9 @@ TEST(OwnLoss, OverOtherColumnsThanTheClasses_HasNoAccuracy) {
     EXPECT_EQ(answers->sums.metrics.size(), metrics_of(data::SampleKind::kImages, classes).size());
     for (const auto& metric : answers->sums.metrics) EXPECT_EQ(metric.count, count) << classes;
     EXPECT_EQ(answers->predicted.size(), count) << classes;
+    const auto needs = std::move(
+        TrainingModule::make(row, {}, {.classes = classes, .needs_accuracy = true}, 1, at::kCPU).value());
+    EXPECT_EQ(train(*needs).loss.has_value(), count > 0) << classes;
   }
 }
 
