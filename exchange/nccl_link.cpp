@@ -80,6 +80,12 @@ Status NcclLink::failed(NcclCode code) {
                              "NCCL_DEBUG=WARN says more", ErrorKind::kPeerFailed});
 }
 
+std::unique_lock<std::mutex> NcclLink::lock_until_aborted() {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  while (!aborted_ && !lock.try_lock()) std::this_thread::sleep_for(kPause);
+  return lock;
+}
+
 Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
   {
     const std::lock_guard lock(mutex_);
@@ -90,7 +96,7 @@ Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
     if (code != NcclCode::kSuccess && code != NcclCode::kInProgress) return failed(code);
   }
   REKINDLE_CHECK(settle());
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_until_aborted();
   if (aborted_) return forward_error(aborted_error());
   state_ = State::kReady;
   return {};
@@ -98,7 +104,7 @@ Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
 
 Status NcclLink::group(const std::function<NcclCode(NcclHandle)>& calls) {
   {
-    const std::lock_guard lock(mutex_);
+    const auto lock = lock_until_aborted();
     if (aborted_ || state_ != State::kReady) return forward_error(aborted_error());
     const NcclCode started = api_.group_start();
     const NcclCode called = started == NcclCode::kSuccess ? calls(handle_) : started;
@@ -116,10 +122,11 @@ Status NcclLink::check() {
 }
 
 Result<NcclCode> NcclLink::state_now() {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_until_aborted();
   if (aborted_ || handle_ == nullptr) return forward_error(aborted_error());
   NcclCode now = NcclCode::kSuccess;
   const NcclCode asked = api_.async_error(handle_, &now);
+  if (aborted_) return forward_error(aborted_error());
   if (asked != NcclCode::kSuccess) return forward_error(failed(asked).error());
   if (now != NcclCode::kSuccess && now != NcclCode::kInProgress) return forward_error(failed(now).error());
   return now;

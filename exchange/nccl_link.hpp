@@ -67,6 +67,9 @@ class NcclLink {
  private:
   enum class State { kNone, kConnecting, kReady, kRevoked, kEnded };
 
+  // Of the step loop. The thread that ends the communicator keeps the mutex for as long as NCCL takes, so
+  // after an abort the step loop does not wait for it. The lock is held unless `aborted_` is set.
+  std::unique_lock<std::mutex> lock_until_aborted();
   Result<NcclCode> state_now();  // kSuccess or kInProgress
   Status settle();               // waits until NCCL's state is kSuccess
   Status failed(NcclCode code);

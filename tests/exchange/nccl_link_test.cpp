@@ -33,7 +33,10 @@ struct Rank {
     return memories.back();
   }
   NcclLimits with_device(NcclLimits limits) {
-    limits.use_device = [this] { device->use(); };
+    limits.use_device = [this, also = std::move(limits.use_device)] {
+      device->use();
+      if (also) also();
+    };
     return limits;
   }
   // Every rank's float to every rank.
@@ -216,6 +219,33 @@ TEST_F(NcclLinks, CannotBeEnded_TheProcessIsToldInTime) {
     set("STUCK", "end");
   }
   EXPECT_EQ(stuck, 1);
+}
+
+// As when a peer of this machine takes long: the end goes on in a thread of its own.
+TEST_F(NcclLinks, AbortedAndTheEndTakesLong_LaterCallsReturnMeanwhile) {
+  std::atomic<bool> ends{false};
+  std::atomic<int> stuck{0};
+  Rank alone(api, 0,
+             {.end = std::chrono::seconds(60),
+              .on_stuck =
+                  [&] {
+                    ++stuck;  // a call has waited for the end
+                    unset("STUCK");
+                  },
+              .use_device = [&] { ends = true; }});
+  ASSERT_TRUE(alone.link.connect(fresh_id(), 1, 0));
+  set("STUCK", "end");
+  alone.link.abort();
+  while (!ends) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Status checked = alone.link.check();
+  const Status grouped = alone.link.group([](NcclHandle) { return NcclCode::kInternalError; });
+  EXPECT_FALSE(alone.link.ended());
+  EXPECT_EQ(stuck, 0);
+  unset("STUCK");
+  for (const Status& each : {checked, grouped}) {
+    ASSERT_FALSE(each);
+    EXPECT_EQ(each.error().kind, ErrorKind::kAborted);
+  }
 }
 
 // A peer that dies gives its memory back first, and one that has paused may write a checkpoint. What counts
