@@ -97,6 +97,9 @@ class NcclExchange final : public Exchange {
         windows += static_cast<std::size_t>(layout_.partials[static_cast<std::size_t>(rank)]);
     }
     REKINDLE_TRY(windows_, memory(windows * window_floats()));
+    // An id opens a port of rank 0, and NCCL closes it only when every rank has come there. So first every
+    // rank has its memory, and has ended what could take long.
+    REKINDLE_CHECK(host_->gather(StepHeader{}));
     NcclId id;
     if (rank_ == 0 && parts_.nccl->get_unique_id(&id) != NcclCode::kSuccess)
       return fail("NCCL gives no unique id", "NCCL_DEBUG=WARN says more");

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -16,8 +19,9 @@ namespace rekindle::exchange {
 namespace {
 
 struct Trainer {
-  Trainer(const std::string& identity, std::optional<NcclApi> nccl, const std::string& bus = {})
-      : device(device::make_host_device({.identity = identity, .bus = bus})),
+  Trainer(const std::string& identity, std::optional<NcclApi> nccl, const std::string& bus = {},
+          std::size_t memory = std::numeric_limits<std::size_t>::max())
+      : device(device::make_host_device({.identity = identity, .bus = bus, .memory = memory})),
         stream(std::move(device->make_stream().value())),
         hub(std::move(open_device_hub({{device.get(), stream.get()}, nccl}, 100, "127.0.0.1").value())) {}
 
@@ -85,6 +89,39 @@ TEST_F(DeviceHubs, OtherVersionsOrNone_ThroughTheHost) {
   EXPECT_EQ(chosen({&a, &b}, Backend::kAuto), Backend::kSharedMemory);
   EXPECT_EQ(chosen({&a, &c}, Backend::kAuto), Backend::kSharedMemory);
   EXPECT_EQ(chosen({&c, &a}, Backend::kAuto), Backend::kSharedMemory);
+}
+
+// NCCL waits for the ranks of an id in a thread and at a port that nothing ends before all have come.
+TEST_F(DeviceHubs, ARankHasNoMemoryForTheExchange_NoUniqueIdIsMade) {
+  static std::atomic<int> made;
+  static NcclApi stand_in;
+  made = 0;
+  stand_in = api;
+  NcclApi counts = api;
+  counts.get_unique_id = [](NcclId* id) {
+    ++made;
+    return stand_in.get_unique_id(id);
+  };
+  const Trainer a("gpu 1", counts), b("gpu 2", counts, {}, 0);
+  const auto connected = [&](int rank) {
+    Plan plan;
+    plan.term = plan.generation = 1;
+    plan.rank = rank;
+    plan.backend = Backend::kNccl;
+    plan.leaves = 8;
+    plan.secret = "secret";
+    plan.members = {a.hub->endpoint(), b.hub->endpoint()};
+    return (rank == 0 ? a : b).hub->make(plan)->connect();
+  };
+  Status with_memory;
+  std::thread other([&] { with_memory = connected(0); });
+  const Status without = connected(1);
+  other.join();
+  ASSERT_FALSE(without);
+  EXPECT_NE(without.error().line().find("which the exchange by NCCL needs"), std::string::npos)
+      << without.error().line();
+  EXPECT_FALSE(with_memory);
+  EXPECT_EQ(made, 0);
 }
 
 // As NCCL itself has it: NCCL_HOSTID makes one device several.
