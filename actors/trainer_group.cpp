@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kLook{200};
 
 // NCCL wants the name of the interface, where this program also takes an address or the beginning of a name.
 std::string interface_name(const std::string& wanted) {
-  if (wanted.empty()) return "";  // NCCL's own choice
+  if (wanted.empty()) return "";  // trainer_environment() takes loopback then
   const auto chosen = choose_interface(interfaces(), wanted);
   return chosen ? chosen->name : wanted;
 }

@@ -196,7 +196,9 @@ class Loader:
             pin_memory=pins,
             multiprocessing_context=_Context() if processes > 0 else None,
         )
-        self._start()  # forks, while the order is empty: before the state and any thread exist
+        # Forks, while the order is empty. CUDA may be in use by then, and _replace() forks while threads run. The new
+        # processes only load samples.
+        self._start()
 
     def begin(self) -> None:
         """Begins with the first batch of the order."""
