@@ -1,4 +1,4 @@
-# The parts of tools/gpu/run that are about bits and recoveries: models, digests, faults.
+# The parts of tools/gpu/run that are about bits and recoveries: models, digests, several, faults.
 
 recorded=${RECORDED:-resnet18 resnet50 vgg11 vgg11_bn gpt}
 read -ra digests <<<"${DIGESTS:-host1 host2 host3 host4 nccl2 nccl4}"
@@ -12,12 +12,24 @@ small() {
 }
 digest() { rekindle digest "$work/$1"; }
 
+# How many GPUs a run can use.
+count_gpus() {
+  if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
+    tr , '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l
+  else
+    nvidia-smi -L | grep -c '^GPU ' || true
+  fi
+}
+
+# way_of RUN: how its gradients travelled, in the coordinator's words.
+way_of() { grep -ohE 'gradients go (from GPU to GPU|through host memory).*' "$work/$1.out" | sort -u | paste -sd ';'; }
+
 # report RUN STATUS: one line about a run, compared with the first.
 report() {
   local digest=none
   if (($2 == 0)); then digest=$(digest "$1") || digest=none; fi
   [[ -n ${reference:-} ]] || reference=$digest
-  echo "$1: exit code $2, digest $digest, trainers $(trainers_of "$1")"
+  echo "$1: exit code $2, digest $digest, trainers $(trainers_of "$1"), $(way_of "$1")"
   [[ $2 == 0 && $digest == "$reference" && $digest != none ]] && return 0
   echo "$1: WRONG"
   tail -n 15 "$work/$1.out" "$work/$1"/logs/*
@@ -53,7 +65,7 @@ PYTHON
 # by_nccl RUN NUMBER: one trainer, which others join; each is of another host for NCCL, so that one GPU is enough. One is
 # killed.
 by_nccl() {
-  local joined=() i at status=0
+  local joined=() i at status=0 killed=0 seen
   NCCL_HOSTID=first small "$1" --workers 1 --exchange nccl &
   local run=$!
   for ((i = 2; i <= $2; ++i)); do
@@ -66,17 +78,24 @@ by_nccl() {
   while ! trainers_of "$1" 2>/dev/null | grep -q " $2\]" && kill -0 "$run" 2>/dev/null; do sleep 0.3; done
   at=$(date -u +%s.%N)
   for i in $(pgrep -f "rekindle-trainer.*$work/$1"); do
-    if tr '\0' '\n' <"/proc/$i/environ" | grep -qx "NCCL_HOSTID=host$2"; then kill -9 "$i"; fi
+    if tr '\0' '\n' <"/proc/$i/environ" | grep -qx "NCCL_HOSTID=host$2" && kill -9 "$i"; then killed=1; fi
   done
   wait "$run" || status=$?
   for run in "${joined[@]}"; do wait "$run" || true; done
   report "$1" "$status" || return 1
+  # Otherwise the digest says nothing about NCCL, or about a kill.
+  seen=$(trainers_of "$1")
+  if ! ((killed)) || [[ " ${seen//[^0-9 ]/} " != *" $2 "* || $(way_of "$1") != *"by NCCL"* ]]; then
+    echo "$1: WRONG: there were never $2 trainers, or not by NCCL, or none was killed (killed: $killed)"
+    return 1
+  fi
   seconds_to_next "$1" "$at"
 }
 
 part_digests() {
   local failed=0 name workers status
-  export TZ=UTC NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN
+  local first=${CUDA_VISIBLE_DEVICES:-0}
+  export TZ=UTC NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN CUDA_VISIBLE_DEVICES=${first%%,*}
   rekindle make-data mnist "$work/small" --samples 2000 || return 1
   for name in "${digests[@]}"; do
     workers=${name: -1} status=0
@@ -146,19 +165,61 @@ killed_trainer() {
   done
   victim=$(pgrep -f "rekindle-trainer.*$work/$1" | tail -n 1)
   at=$(date -u +%s.%N)
-  kill -9 "$victim" || true
+  kill -9 "$victim" || status=1
   wait "$run" || status=$?
-  echo "$1: exit code $status, digest $(digest "$1")"
+  echo "$1: exit code $status, digest $(digest "$1"), $(way_of "$1")"
   seconds_to_next "$1" "$at"
   if ((status != 0)); then tail -n 20 "$work/$1.out" "$work/$1"/logs/*; fi
   return "$status"
 }
 
+# step_times RUN OPTION...
+step_times() {
+  if ! ours timeout --foreground -s KILL 60 "$here/bin/rekindle" local --run-dir "$work/$1" --data "$work/data" \
+    "${large_options[@]}" --steps 60 --checkpoint-interval 24h "${@:2}" >"$work/$1.out" 2>&1; then
+    tail -n 15 "$work/$1.out" "$work/$1"/logs/*
+    return 1
+  fi
+  echo "$1: $(way_of "$1")"
+  median_step "$work/$1/metrics.jsonl" vgg11 bf16 128
+}
+
+# A GPU for each trainer, so that NCCL goes from one to the other. Through host memory, for comparison.
+part_several() {
+  local failed=0 gpus most counts workers way status SMALL_STEPS=${SMALL_STEPS:-500}
+  gpus=$(count_gpus)
+  if ((gpus < 2)); then
+    echo "there are no two GPUs"
+    return 0
+  fi
+  most=$((gpus < 8 ? gpus : 8)) # a trainer has a micro-batch at least
+  mapfile -t counts < <(printf '%s\n' 1 2 "$most" | sort -nu)
+  export TZ=UTC NCCL_SOCKET_IFNAME=lo NCCL_DEBUG=WARN
+  rekindle make-data mnist "$work/small" --samples 2000 && rekindle make-data cifar10 "$work/data" --samples 20000 ||
+    return 1
+  for workers in "${counts[@]}"; do
+    for way in nccl shm; do
+      status=0
+      small "$way$workers" --workers "$workers" --exchange "$way" || status=$?
+      report "$way$workers" "$status" || failed=1
+    done
+  done
+  killed_trainer "kill$most" --workers "$most" --micro-batches 8 --exchange nccl || failed=1
+  for workers in "${counts[@]}"; do
+    for way in nccl shm; do
+      step_times "steps-$way$workers" --workers "$workers" --micro-batches 8 --exchange "$way" || failed=1
+    done
+  done
+  return "$failed"
+}
+
 part_faults() {
-  local failed=0
+  local failed=0 way ways=(auto)
   export TZ=UTC NCCL_SOCKET_IFNAME=lo
+  # With one GPU, that is through host memory.
+  if (($(count_gpus) > 1)); then ways=(nccl shm); fi
   rekindle make-data cifar10 "$work/data" --samples 20000 || return 1
-  killed_trainer kill2 --workers 2 || failed=1
+  for way in "${ways[@]}"; do killed_trainer "kill2-$way" --workers 2 --exchange "$way" || failed=1; done
   ours timeout --foreground -s KILL 60 "$here/bin/rekindle" local --run-dir "$work/stall" --data "$work/data" \
     "${large_options[@]}" --steps 200 --checkpoint-every 50 --workers 1 >"$work/stall.out" 2>&1 || failed=1
   python3 - "$work/stall/metrics.jsonl" <<'PYTHON' || failed=1
