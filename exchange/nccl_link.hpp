@@ -52,7 +52,8 @@ class NcclLink {
   // Call once. Blocks until all ranks are connected. Errors: kAborted; kPeerFailed without a rank: NCCL gives
   // none.
   Status connect(const NcclId& id, int ranks, int rank);
-  // Makes the calls of one group. Returns when NCCL has taken them, so that kernels may follow on the stream.
+  // Makes the calls of one group. Returns when NCCL has taken them, so that kernels may follow on the stream;
+  // after an abort at once, with an error.
   Status group(const std::function<NcclCode(NcclHandle)>& calls);
   // An error that NCCL has found since.
   Status check();
