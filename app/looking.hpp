@@ -70,7 +70,8 @@ class StaysLost {
 // A run that was submitted has no more than its batch script until its job begins.
 inline Status may_become_run(const std::filesystem::path& run_dir) {
   const run::Layout layout(run_dir, Trust::kForeign);
-  return view::is_submitted(layout) ? Status() : must_be_run(layout);
+  // The folder of a job array has a batch script, too, and its runs are inside.
+  return view::is_submitted(layout) && runs_inside(layout).empty() ? Status() : must_be_run(layout);
 }
 
 // The same for a command that is often called right after the one that begins the run: if nothing is there

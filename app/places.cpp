@@ -7,6 +7,7 @@
 #include "checkpoint/listing.hpp"
 #include "protocol/job_reader.hpp"
 #include "run/records.hpp"
+#include "view/runs.hpp"
 
 namespace rekindle::app {
 
@@ -24,6 +25,13 @@ fs::path existing_part(fs::path path) {
   return path;
 }
 
+std::vector<fs::path> runs_inside(const run::Layout& layout) {
+  constexpr int kDeep = 2;
+  std::vector<fs::path> runs = view::find_runs(layout.root().path(), kDeep);
+  std::erase(runs, layout.root().path());
+  return runs;
+}
+
 Status must_be_run(const run::Layout& layout) {
   // An error gives the reason, for example that the directory belongs to another user.
   REKINDLE_TRY(const auto config, look_at(layout.config()));
@@ -32,6 +40,11 @@ Status must_be_run(const run::Layout& layout) {
   if (is_file(layout.root()))
     return fail(ExitCode::kConfig, str(layout.root().string(), " is a file, not a run directory"),
                 "give the --run-dir of a run, or one of its checkpoints/step-...");
+  if (const auto runs = runs_inside(layout); !runs.empty())
+    return fail(ExitCode::kConfig,
+                str(layout.root().string(), " is not a run directory, but has runs inside"),
+                str("give one of them, such as ", runs.front().string(), "; rekindle list ",
+                    layout.root().string(), " shows all"));
   return fail(ExitCode::kConfig, str(layout.root().string(), " is neither a run directory nor a checkpoint"),
               "give the --run-dir of a run, or one of its checkpoints/step-...");
 }

@@ -14,6 +14,8 @@
 namespace rekindle::app {
 
 bool is_checkpoint(const FilePath& path);  // whether the directory has a manifest
+// Run directories in this one, or in folders of it.
+std::vector<std::filesystem::path> runs_inside(const run::Layout& layout);
 // An error if the directory is neither a run nor a checkpoint.
 Status must_be_run(const run::Layout& layout);
 // The newest checkpoint (or that of `step`) of a run directory.

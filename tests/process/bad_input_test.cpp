@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "harness.hpp"
 
 namespace rekindle::process_test {
@@ -179,6 +180,18 @@ TEST_F(BadRun, FileAsRunDirectory_78) {
           "file is a file, not a run directory");
   EXPECT_FALSE(fs::exists(scratch_ / "out.pt"));
   EXPECT_EQ(*read_text(scratch_ / "file"), "x");
+}
+
+// As that of a job array, which has the batch script.
+TEST_F(BadRun, FolderOfRuns_78AndNamesOne) {
+  ASSERT_EQ(run(mnist_run(scratch_ / "runs" / "seed-1", 1, 2)).exit_code, 0);
+  const std::string expected =
+      str((scratch_ / "runs").string(), " is not a run directory, but has runs inside: give one of them, ",
+          "such as ", (scratch_ / "runs/seed-1").string(), "; rekindle list ");
+  for (const char* command : {"status", "inspect", "stop"})
+    refused({command, scratch_ / "runs"}, 78, expected);
+  std::ofstream(scratch_ / "runs/job.sh") << "#!/bin/bash\n# Written by rekindle submit.\n";
+  refused({"status", scratch_ / "runs"}, 78, expected);
 }
 
 TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
