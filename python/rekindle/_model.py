@@ -82,7 +82,7 @@ class Tensors:
             if not any(name in known for known in (self.parameters, self.buffers, self.tied)):
                 raise RekindleError(
                     f"{name} in the model's state_dict() is neither a parameter nor a persistent buffer",
-                    "only these are saved: keep it in a buffer",
+                    "only these are saved, so keep it in a buffer",
                 )
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
