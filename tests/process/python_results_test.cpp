@@ -74,7 +74,7 @@ for model, of_run in (plain, compiled), (compiled, plain), (plain, parallel), (p
   EXPECT_EQ(outcome.out,
             "the run trained torch.compile(model): load into that; model.compile() keeps the names\n"
             "the run trained the model without torch.compile(model): load into that\n"
-            "the run trained DataParallel(model): load into that\n"
+            "the run trained a wrapper such as DataParallel(model): load into that\n"
             "has the script changed?\n")
       << outcome.err;
 }
