@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../needs.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -26,7 +27,7 @@ class Image {
   }
   // From here on, the image has `folder` at `place`, too. What is mounted there hides it.
   static void add(const fs::path& folder, const fs::path& place) {
-    const std::string content = std::getenv("STAND_IN_CONTENT");
+    const std::string content = environment_variable("STAND_IN_CONTENT");
     ::setenv("STAND_IN_CONTENT",
              str(content, content.empty() ? "" : ":", folder.string(), "=", place.string()).c_str(), 1);
   }
