@@ -237,8 +237,9 @@ def _train_here(call: Call) -> Run:
     start = of_script()
     command = [program("rekindle"), "local", "--run-dir", from_start(run_dir)]
     for name in sorted(_PATHS & call.options.keys() - {"run-dir"}):
-        if from_start(call.options[name]) != call.options[name]:
-            command += [f"--{name}", from_start(call.options[name])]
+        path = from_start(call.options[name])
+        if path != call.options[name]:
+            command += [f"--{name}", path]
     command += [script, *start.arguments]
     variables = environment()
     folder, variables[PACKAGE_VARIABLE] = of_m()

@@ -61,7 +61,7 @@ def now() -> Start:
     return Start(sys.modules.get("__main__"), _folder(), _arguments())
 
 
-start = now()  # rekindle.trainer sets it again when it executes a script as __main__
+start = now()
 
 
 def of_script() -> Start:

@@ -21,7 +21,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rekindle import _call, _started
+from rekindle import _call
 from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, hint_for, one_line, text_bytes
 from rekindle._process import (
     descriptors,
@@ -69,7 +69,6 @@ def _run_as_main(folder: str, script: str, arguments: list[str]) -> NoReturn:
     module.__package__ = package_name(folder)  # for `from . import` in a script of a package
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
-    _started.start = _started.now()
     with open(script, "rb") as file:
         text = file.read()
     # The name that libraries find the script's folder by (Hydra, dotenv), beside __file__.
