@@ -174,7 +174,7 @@ int answer(nlohmann::json (*how)(const std::vector<std::string>&, const MoreRows
                        "use a smaller --batch-size or fewer --threads, or give the job more memory"}));
   } catch (const std::exception& error) {
     return print_answer(
-        error_to_json({ExitCode::kConfig, str("cannot ", what, ": ", first_line_of(error.what())),
+        error_to_json({ExitCode::kConfig, str("cannot ", what, ": ", line_of_exception(error.what())),
                        "look at the model and the data set, or try fewer --threads or --device cpu"}));
   }
 }

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Dataset>> open(const DatasetRow& row, const fs::path& pat
   } catch (const std::bad_alloc&) {
     return fail(str("there is not enough memory to open ", path.string()), "give the job more memory");
   } catch (const std::exception& error) {
-    return failed(first_line_of(error.what()));
+    return failed(line_of_exception(error.what()));
   } catch (...) {
     return failed("an exception of an unknown type");
   }

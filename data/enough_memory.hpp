@@ -27,7 +27,7 @@ Status with_enough_memory(const std::string& samples, const std::string& smaller
     return fail("there is not enough memory to read the " + samples,
                 "give the job more memory, or use " + smaller);
   } catch (const std::exception& error) {
-    return failed(first_line_of(error.what()));
+    return failed(line_of_exception(error.what()));
   } catch (...) {
     return failed("an exception of an unknown type");
   }

@@ -6,7 +6,6 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/lines.hpp"
@@ -15,14 +14,6 @@
 #include "model/abort.hpp"
 
 namespace rekindle::model {
-
-// What an exception says, without a stack of calls. Some of TorchScript's begin with an empty line; those of
-// its interpreter say first where they come from, and the reason at the end.
-inline std::string line_of_exception(std::string_view what) {
-  while (what.starts_with('\n')) what.remove_prefix(1);
-  const std::string first = first_line_of(what);
-  return first.find("in the TorchScript interpreter") != std::string::npos ? last_line_of(what) : first;
-}
 
 // What `f` returns, a Result or Status, or an error in its place. `hint`: of an exception that `f` itself may
 // have thrown.
