@@ -119,7 +119,7 @@ TEST_F(Evaluate, WhatDoesNotFit_IsRefusedInOneLine) {
   const fs::path weights = at("weights.safetensors");
   ASSERT_EQ(run({"export", dir, weights}).exit_code, 0);
   refused({at("nothing")}, 78, "no such file or directory");
-  refused({scratch_.path()}, 78, "neither a run directory nor a checkpoint");
+  refused({scratch_.path()}, 78, "is not a run directory, but has runs inside");
   refused({weights}, 64, "add --model NAME");
   refused({weights, "--model", "mnist-cnn"}, 64, "add --data");
   refused({weights, "--model", "mnist-cn", "--data", mnist_data()}, 64, "did you mean mnist-cnn?");
