@@ -95,6 +95,14 @@ std::optional<at::Tensor> optional(const at::Tensor& bias) {
 
 }  // namespace
 
+// The strides of images with one channel can mean both formats, and LibTorch takes the other one for them and
+// for all that follows, unless that stride is 1.
+at::Tensor channels_last(const at::Tensor& images) {
+  const at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
+  if (!x.is_cpu() || x.size(1) != 1) return x;
+  return x.as_strided(x.sizes(), {x.size(2) * x.size(3), 1, x.size(3), 1});
+}
+
 at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                   std::int64_t padding) {
   const at::Tensor in = operand(x);

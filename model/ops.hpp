@@ -11,6 +11,9 @@
 
 namespace rekindle::model::ops {
 
+// `images`: [images, channels, height, width], in the memory format in which convolutions are fastest.
+at::Tensor channels_last(const at::Tensor& images);
+
 // torch::nn::functional::conv2d with the same stride and padding in both directions, no dilation and no
 // groups. `x`: [images, channels, height, width], in any memory format; `weight`: [out, channels, h, w];
 // `bias`: [out], or undefined.

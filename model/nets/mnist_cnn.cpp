@@ -25,11 +25,10 @@ class MnistCnn final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& images) {
-    at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);  // faster convolutions
-    x = conv1_(x).relu_();
+    at::Tensor x = conv1_(ops::channels_last(images)).relu_();
     x = at::max_pool2d(conv2_(x), 2).relu_();
-    x = at::dropout(x, 0.25, dropout_ && is_training());
-    x = fc1_(x.flatten(1)).relu_();
+    x = at::dropout(x.flatten(1), 0.25, dropout_ && is_training());
+    x = fc1_(x).relu_();
     x = at::dropout(x, 0.5, dropout_ && is_training());
     return fc2_(x);
   }

@@ -92,7 +92,7 @@ class Vgg final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& images) {
-    at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
+    at::Tensor x = ops::channels_last(images);
     if (layers_.empty() || x.is_cpu())
       return classifier_->forward(average_and_flatten_(features_->forward(x)));
     for (const auto& [conv, pools] : layers_) x = ops::conv_relu(x, conv->weight, conv->bias, 1, 1, pools);

@@ -17,6 +17,12 @@ from torch.nn import functional
 import rekindle
 
 
+def in_channels_last(images):
+    """The strides of images with one channel can mean both formats, and torch takes the other one."""
+    images, (_, channels, height, width) = images.contiguous(memory_format=torch.channels_last), images.shape
+    return images.as_strided(images.shape, (height * width, 1, width, 1)) if channels == 1 else images
+
+
 class MnistCnn(nn.Module):
     def __init__(self):
         super().__init__()
@@ -26,10 +32,10 @@ class MnistCnn(nn.Module):
         self.fc2 = nn.Linear(128, 10)
 
     def forward(self, images):
-        x = functional.relu(self.conv1(images.contiguous(memory_format=torch.channels_last)))
+        x = functional.relu(self.conv1(in_channels_last(images)))
         x = functional.relu(functional.max_pool2d(self.conv2(x), 2))
-        x = functional.dropout(x, 0.25, self.training)
-        x = functional.relu(self.fc1(x.flatten(1)))
+        x = functional.dropout(x.flatten(1), 0.25, self.training)
+        x = functional.relu(self.fc1(x))
         return self.fc2(functional.dropout(x, 0.5, self.training))
 
 
@@ -93,7 +99,7 @@ class Resnet18(nn.Module):
         self.fc = nn.Linear(512, 10)
 
     def forward(self, images):
-        x = functional.relu(self.bn1(self.conv1(images.contiguous(memory_format=torch.channels_last))))
+        x = functional.relu(self.bn1(self.conv1(in_channels_last(images))))
         x = functional.max_pool2d(x, 3, 2, 1)
         for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
             x = layer(x)
