@@ -221,11 +221,12 @@ class Task:
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
-        with precision(self.job, self.device.torch):
-            loss, metrics = split(self.call.loss(self.model, batch))
-        check_loss(loss)
-        self.checks.first_losses(loss)
-        self.gradients.backward(loss)
+        with self.gradients.in_places():
+            with precision(self.job, self.device.torch):
+                loss, metrics = split(self.call.loss(self.model, batch))
+            check_loss(loss)
+            self.checks.first_losses(loss)
+            self.gradients.backward(loss)
         micro_batch.loss = loss.item()
         self.metrics.store_of_training(micro_batch.metrics, metrics)
         self.device.check_memory()

@@ -35,6 +35,18 @@ TEST_F(PythonUnusual, BlockThatIsAppliedTwiceUnderCheckpoint_HasTheSumOfItsGradi
   EXPECT_EQ(bits("checkpointed", 2, "checkpointed"), bits("plain", 1, "plain"));
 }
 
+// As those of large layers (python/rekindle/_linear.py), here of all.
+TEST_F(PythonUnusual, GradientsThatAreComputedInTheirPlaces_SameDigest) {
+  const std::string plain = bits("plain", 1, "plain");
+  for (const std::string which : {"in-places", "in-places-checkpointed", "in-places-again"})
+    EXPECT_EQ(bits(which, 2, which), plain) << which;
+}
+
+TEST_F(PythonUnusual, LinearLayersInPlaces_HaveTheBitsOfTorchs) {
+  const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/linear.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 TEST_F(PythonUnusual, LossWithABackwardPassOfItsOwn_SameDigest) {
   const std::string own = bits("w1", 1, "own-backward");
   EXPECT_EQ(bits("w2", 2, "own-backward"), own);

@@ -11,8 +11,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import rekindle
+from rekindle import _linear
 
 CASE = sys.argv[1]
+if CASE.startswith("in-places"):
+    _linear.LARGE = 1
 SAMPLES = [(torch.randn(8, generator=torch.Generator().manual_seed(i)), i % 3) for i in range(64)]
 TRAIN, TEST = torch.utils.data.random_split(SAMPLES, [48, 16])
 
@@ -47,7 +50,10 @@ class Net(nn.Module):
         if CASE == "unfreezes" and self.calls > 2:
             self.block.requires_grad_(True)
         for _ in range(2):
-            x = checkpoint(self.block, x, use_reentrant=True) if CASE == "checkpointed" else self.block(x)
+            if CASE in ("checkpointed", "in-places-again", "in-places-checkpointed"):
+                x = checkpoint(self.block, x, use_reentrant=CASE != "in-places-again")
+            else:
+                x = self.block(x)
         if CASE == "expanded":
             x = x + self.grid.sum()
         return self.last(x.tanh())
