@@ -185,8 +185,9 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
   setting.on_output = question.on_answer;
   setting.environment = {{"PYTHONHASHSEED", "0"}};
   for (const std::string& entry : with_python_package(own_environment())) {
-    constexpr std::string_view kPath = "PYTHONPATH=";
-    if (entry.starts_with(kPath)) setting.environment.emplace_back("PYTHONPATH", entry.substr(kPath.size()));
+    for (const char* name : {"PYTHONPATH", kPackageFolder})
+      if (const std::string begin = str(name, "="); entry.starts_with(begin))
+        setting.environment.emplace_back(name, entry.substr(begin.size()));
   }
   REKINDLE_TRY(CommandOutput output, run_command(argv, question.limit, setting));
   if (output.ok()) return std::move(output.out);

@@ -121,14 +121,23 @@ std::vector<std::string> with_python_package(std::vector<std::string> environmen
   struct stat info {};
   const fs::path alone = package / "_alone";
   const fs::path folder = ::stat(alone.c_str(), &info) == 0 ? alone : package.parent_path();
-  constexpr std::string_view kName = "PYTHONPATH=";
+  return with_package_folder(folder, std::move(environment));
+}
+
+std::vector<std::string> with_package_folder(const fs::path& folder, std::vector<std::string> environment) {
+  constexpr std::string_view kPythonPath = "PYTHONPATH=";
+  const std::string package_folder = str(kPackageFolder, "=");
   std::string before;
   std::erase_if(environment, [&](const std::string& entry) {
-    if (!entry.starts_with(kName)) return false;
-    before = entry.substr(kName.size());
-    return true;
+    if (entry.starts_with(kPythonPath)) before = entry.substr(kPythonPath.size());
+    return entry.starts_with(kPythonPath) || entry.starts_with(package_folder);
   });
-  environment.push_back(str(kName, folder.string(), before.empty() ? "" : ":", before));
+  const bool may_be_listed = folder.native().find(':') == std::string::npos;
+  environment.push_back(str(package_folder, may_be_listed ? "" : folder.string()));
+  if (may_be_listed)
+    environment.push_back(str(kPythonPath, folder.string(), before.empty() ? "" : ":", before));
+  else if (!before.empty())
+    environment.push_back(str(kPythonPath, before));
   return environment;
 }
 

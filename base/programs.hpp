@@ -41,6 +41,11 @@ std::vector<std::filesystem::path> places_of_programs();
 // this package alone (python/rekindle/_alone, or, where a run keeps the programs, the folder above the
 // package).
 std::vector<std::string> with_python_package(std::vector<std::string> environment);
+// The same with this folder. Python divides PYTHONPATH at each ':', and knows no escape: a folder whose path
+// has one is in kPackageFolder, which task::python_trainer() reads.
+std::vector<std::string> with_package_folder(const std::filesystem::path& folder,
+                                             std::vector<std::string> environment);
+inline constexpr const char* kPackageFolder = "REKINDLE_PACKAGE_FOLDER";
 // Replaces this process with a program of the folder; returns only on failure. `arguments`: argv, with
 // argv[0].
 Error become_program(const std::string& name, std::vector<std::string> arguments);

@@ -2,6 +2,8 @@
 
 #include "base/json_reader.hpp"
 #include "base/lists.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::task {
 namespace {
@@ -30,10 +32,12 @@ json identity_of_model(const Options& options) {
 
 }  // namespace
 
-// `python -m` would look for modules in the current folder first, which another user may have made.
+// `python -m` would look for modules in the current folder first, which another user may have made. Processes
+// that the script spawns get this sys.path from multiprocessing.
 std::vector<std::string> python_trainer(const Options& options) {
   return {options.python, "-c",
-          "import sys; sys.path[:] = filter(None, sys.path); from rekindle.trainer import main; main()"};
+          str("import os, sys; sys.path[:] = filter(None, [os.environ.get('", kPackageFolder,
+              "'), *sys.path]); from rekindle.trainer import main; main()")};
 }
 
 json identity_of(const Options& options) {

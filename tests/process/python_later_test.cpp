@@ -1,4 +1,5 @@
-// What later commands do with a run of a script: the same command again, evaluate and audit.
+// What later commands do with a run of a script: the same command again, evaluate and audit, and the programs
+// that a run keeps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,6 +80,27 @@ TEST_F(PythonLater, EvaluateAndAudit_RunTheScriptWhereTheRunWasStarted) {
   const Outcome audit = in(elsewhere, {"audit", "../run", "--from", "0", "--to", "8"});
   EXPECT_EQ(audit.exit_code, 0) << audit.out << audit.err;
   EXPECT_EQ(times_in(audit.out, "bit-identical"), 1U) << audit.out;
+}
+
+// Python divides PYTHONPATH at each colon.
+TEST_F(PythonLater, ColonInTheRunDirectory_ProgramsThatTheRunKeepsTrainTheScript) {
+  script("train.py", kScript);
+  // This Slurm refuses all jobs: submit fails after it has kept the programs.
+  const fs::path slurm = scratch_ / "slurm", dir = scratch_ / "at 12:30";
+  fs::create_directories(slurm);
+  std::ofstream(slurm / "sbatch") << "#!/bin/sh\nexit 1\n";
+  std::ofstream(slurm / "scontrol") << "#!/bin/sh\necho 'KillWait = 30 sec'\n";
+  for (const char* name : {"sbatch", "scontrol"}) fs::permissions(slurm / name, fs::perms::owner_all);
+  const Arguments here{"/usr/bin/env", "--chdir=" + scratch_.path().string(),
+                       str("PATH=", slurm.string(), ":", std::getenv("PATH"))};
+  Program submit(here + Arguments{rekindle(), "submit", "--run-dir", dir, "train.py", "3"});
+  EXPECT_NE(submit.wait().exit_code, 0);
+  const fs::path kept = dir / "bin/rekindle";
+  ASSERT_TRUE(fs::exists(kept));
+  Program program(here +
+                  Arguments{kept, "local", "--run-dir", "run", "--loader-threads", "1", "train.py", "3"});
+  const Outcome trained = program.wait();
+  EXPECT_EQ(trained.exit_code, 0) << trained.out << trained.err;
 }
 
 }  // namespace
