@@ -238,14 +238,15 @@ enum class Begins { kNow, kLater, kNever };  // kNever: read-only check
 Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   run::Layout layout = options.layout();
   // A resume need not repeat --skip-corrupt, without which the data may not open.
-  if (const auto begun = earlier_job(options, layout); begun && *begun && (*begun)->task.skip_corrupt)
-    options.job.task.skip_corrupt = true;
+  const auto earlier = earlier_job(options, layout);
+  const bool begun = earlier && *earlier;
+  if (begun && (*earlier)->task.skip_corrupt) options.job.task.skip_corrupt = true;
   REKINDLE_TRY(const checkpoint::StateSpec model, complete_and_describe(options));
   measure_state(options, model);
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();
   REKINDLE_TRY(InitialState initial, read_initial_state(options, model));
-  if (!path_exists(layout.config()))
+  if (!begun && !path_exists(layout.config()))
     REKINDLE_CHECK(check_schedule(options.job));  // before anything is written
   REKINDLE_CHECK(begins == Begins::kNever ? run::check_trusted(layout) : check_directory(layout));
   if (begins == Begins::kNow) {

@@ -10,6 +10,9 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "protocol/identity.hpp"
+#include "protocol/job_reader.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::app {
 
@@ -148,11 +151,29 @@ Status take_rates_of(const Job& before, LocalOptions& options, const run::Layout
   return {};
 }
 
+// For a run whose run.toml is lost. nullopt also if no attempt was made in the directory: that of an audit
+// begins with a checkpoint of the run, and with the options that its steps had.
+Result<std::optional<Job>> job_of_newest_checkpoint(const LocalOptions& options, const run::Layout& layout) {
+  REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  if (!holder) return std::nullopt;
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  for (const checkpoint::CheckpointId& id : committed) {
+    const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id));
+    if (!manifest && manifest.error().kind == ErrorKind::kDamage) continue;
+    if (!manifest) return forward_error(manifest.error());
+    REKINDLE_TRY(const nlohmann::json identity,
+                 protocol::identity_from_text(manifest->identity,
+                                              str("the identity of checkpoint ", id.directory_name())));
+    return protocol::job_with_identity(identity, options.job);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::Layout& layout) {
-  REKINDLE_TRY(const auto begun, look_at(layout.config()));
-  if (!begun) return std::nullopt;
+  REKINDLE_TRY(const auto begun, look_strictly_at(layout.config()));
+  if (!begun) return job_of_newest_checkpoint(options, layout);
   REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
   REKINDLE_TRY(Job before, read_job(layout.config()));
   const bool goes_on_from_init = options.init.empty() && !before.init.empty();
@@ -181,6 +202,10 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
   options.job.bf16_isa = before.bf16_isa;
   options.job.environment = before.environment;
+  if (!path_exists(layout.config()))
+    warn(str("warning: ", layout.config().string(),
+             " is missing: the run goes on with what its newest checkpoint says. If its first attempt had "
+             "another kind of CPU, or other variables of numeric libraries, the bits differ from here on"));
   return {};
 }
 

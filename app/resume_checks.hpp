@@ -10,8 +10,9 @@
 
 namespace rekindle::app {
 
-// The earlier job that the options must match. nullopt: the run has neither a checkpoint nor given initial
-// values to continue from, so any options are valid.
+// The earlier job that the options must match: that of run.toml or, without this file, what the newest
+// checkpoint says. nullopt: the run has neither a checkpoint nor given initial values to
+// continue from, so any options are valid.
 Result<std::optional<protocol::Job>> earlier_job(const LocalOptions& options, const run::Layout& layout);
 
 // Compares the options with the earlier job, and takes from it what a resume keeps: initial values, earlier

@@ -203,8 +203,9 @@ Result<Job> read_job(const FilePath& run_toml) {
 }
 
 Result<Job> parse_job(const std::string& text, const FilePath& run_toml) {
-  REKINDLE_TRY(const toml::table table, parse_toml(text, run_toml));
-  return protocol::job_of_run(json_of(table), run_toml.string());
+  const auto table = parse_toml(text, run_toml);
+  if (!table) return fail(table.error().code, table.error().what, protocol::kMendRunToml);
+  return protocol::job_of_run(json_of(*table), run_toml.string());
 }
 
 namespace {

@@ -20,4 +20,15 @@ void use_changes_of(Job& job, const nlohmann::json& identity) {
   task::use_additions(job.task, identity);
 }
 
+Job job_with_identity(const nlohmann::json& identity, const Job& now) {
+  nlohmann::json all = Job{};
+  all.update(identity);
+  Job job = all.get<Job>();
+  task::use_kind(job.task, identity);
+  job.cpu_capability = now.cpu_capability;
+  job.bf16_isa = now.bf16_isa;
+  job.environment = now.environment;
+  return job;
+}
+
 }  // namespace rekindle::protocol

@@ -18,4 +18,8 @@ std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nl
 // start: the learning rates and --skip-corrupt.
 void use_changes_of(Job& job, const nlohmann::json& identity);
 
+// The job of an earlier start whose run.toml is lost: the `identity` in a checkpoint is that of this job. CPU
+// instructions and variables, which are not in it, are those of `now`; all else has its default.
+Job job_with_identity(const nlohmann::json& identity, const Job& now);
+
 }  // namespace rekindle::protocol

@@ -96,11 +96,11 @@ Result<Job> job_from_json(const json& object, const std::string& source) {
 Result<Job> job_of_run(const json& object, const std::string& source) {
   Status complete = check_fields(object, kFieldsOfARun, source);
   if (complete) complete = task::check_required(object, source);
-  if (!complete)
-    return fail(complete.error().code, complete.error().what,
-                "put the file back from a copy, or remove it and give the run's own command again");
-  REKINDLE_TRY(const Job job, job_from_json(object, source));
-  if (job.steps == 0) return fail(ExitCode::kConfig, str(source, ": field 'steps' cannot be 0"));
+  if (!complete) return fail(complete.error().code, complete.error().what, kMendRunToml);
+  auto job = job_from_json(object, source);
+  if (!job && job.error().hint.empty()) job.error().hint = kMendRunToml;
+  if (job && job->steps == 0)
+    return fail(ExitCode::kConfig, str(source, ": field 'steps' cannot be 0"), kMendRunToml);
   return job;
 }
 

@@ -11,6 +11,11 @@
 
 namespace rekindle::protocol {
 
+// What to do about a damaged run.toml. Without one, a run goes on with what its newest checkpoint says
+// (job_with_identity).
+inline constexpr const char* kMendRunToml =
+    "put the file back from a copy, or remove it and give the run's own command again";
+
 // The programs that start a container: what --container-runtime and a job may name.
 std::vector<std::string> container_runtimes();
 std::vector<std::string> exchanges();
@@ -21,7 +26,7 @@ Result<Job> job_from_json(const nlohmann::json& object, const std::string& sourc
 Result<Job> job_from_text(const std::string& json, const std::string& source);
 
 // Reads the content of a run.toml. An error if a field is missing that every run.toml has, so that an empty
-// or truncated file is not a job of defaults, or if there are no steps.
+// or truncated file is not a job of defaults, or if there are no steps. Each error says what to do.
 Result<Job> job_of_run(const nlohmann::json& object, const std::string& source);
 
 // Reads the JSON text of identity_of().

@@ -50,6 +50,10 @@ void take_additions(json& identity, const json& from) {
   if (from.contains("skip_corrupt")) identity["skip_corrupt"] = from.at("skip_corrupt");
 }
 
+void use_kind(Options& options, const json& identity) {
+  if (identity.contains("trainer")) options.script = "the run's script";
+}
+
 void use_additions(Options& options, const json& identity) {
   options.skip_corrupt = identity.value("skip_corrupt", false);
 }

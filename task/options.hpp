@@ -58,6 +58,8 @@ nlohmann::json identity_of(const Options& options);
 // A resume may add --skip-corrupt: up to then no sample was skipped, for a corrupt one would have ended the
 // run. Adds it to `identity` if the identity `from` has it.
 void take_additions(nlohmann::json& identity, const nlohmann::json& from);
+// Makes these the options of a script, whose path is not known, if `identity` is that of a script.
+void use_kind(Options& options, const nlohmann::json& identity);
 // With it, or without it, as `identity`.
 void use_additions(Options& options, const nlohmann::json& identity);
 

@@ -215,12 +215,37 @@ TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
   EXPECT_EQ(digest_of(dir()), digest);
 }
 
-TEST_F(BadRun, CheckpointsOfAnotherRunWithoutItsRunToml_78AndUntouched) {
+TEST_F(BadRun, CheckpointsOfAnotherRunWithoutItsRunTomlOrWithAnother_78AndUntouched) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
-  const std::string digest = digest_of(dir());
+  const std::string config = *read_text(dir() / "run.toml"), digest = digest_of(dir());
   fs::remove(dir() / "run.toml");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78,
+          "seed is 1 in the run and 9 in this command");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--clip-norm", "2"}, 78,
+          "--clip-norm is not set in the run and 2.0 in this command");
+  EXPECT_FALSE(fs::exists(dir() / "run.toml"));
+  std::string text = config;
+  text.replace(text.find("\nseed = 1\n"), 10, "\nseed = 9\n");
+  std::ofstream(dir() / "run.toml") << text;
   refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "belongs to another run: its seed differs");
   EXPECT_EQ(digest_of(dir()), digest);
+}
+
+TEST_F(BadRun, RunTomlIsLost_GoesOnWithTheRatesAndTheScheduleThatTheCheckpointsHave) {
+  const Arguments cosine = {"--schedule", "cosine"}, slower = cosine + Arguments{"--lr", "0.5"};
+  for (const char* name : {"run", "whole"}) {
+    ASSERT_EQ(run(mnist_run(scratch_ / name, 1, 2) + cosine).exit_code, 0);
+    ASSERT_EQ(run(mnist_run(scratch_ / name, 1, 4) + slower + Arguments{"--change-lr"}).exit_code, 0);
+  }
+  ASSERT_EQ(run(mnist_run(scratch_ / "whole", 1, 6) + slower).exit_code, 0);
+  std::ofstream(scratch_ / "run/run.toml") << "seed = \n";
+  refused(mnist_run(scratch_ / "run", 1, 6) + slower, 78,
+          "put the file back from a copy, or remove it and give the run's own command again\n");
+  fs::remove(scratch_ / "run/run.toml");
+  const Outcome again = run(mnist_run(scratch_ / "run", 1, 6) + slower);
+  EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
+  EXPECT_EQ(times_in(again.err, "run.toml is missing: the run goes on"), 1U) << again.err;
+  EXPECT_EQ(digest_of(scratch_ / "run"), digest_of(scratch_ / "whole"));
 }
 
 TEST_F(BadRun, EndBeforeTheStepThatIsReached_78) {

@@ -42,6 +42,41 @@ TEST(Identity, RatesChangedAtAResume_AreThoseOfTheCheckpoint) {
   EXPECT_EQ(difference(last, identity), "");
 }
 
+TEST(Identity, JobWithTheIdentityOfACheckpoint_HasItsRatesAndTheLengthOfItsSchedule) {
+  Job earlier;
+  earlier.schedule = "cosine";
+  earlier.schedule_steps = 100;
+  earlier.seed = 5;
+  earlier.init = "0123";
+  earlier.lr = 0.25;
+  earlier.rates_since = 7;
+  earlier.earlier_rates = {{0, 0.5, earlier.lr_step, earlier.lr_gamma}};
+  Job now;
+  now.steps = 200;
+  now.clip_norm = 2;
+  now.cpu_capability = "avx2";
+  now.bf16_isa = "AVX512_CORE_AMX";
+  now.environment = {"MKL_CBWR=AVX2"};
+  const Job before = job_with_identity(identity_of(earlier), now);
+  EXPECT_EQ(difference(before, identity_of(earlier)), "");
+  EXPECT_EQ(before.schedule_steps, 100U);
+  EXPECT_EQ(before.earlier_rates, earlier.earlier_rates);
+  EXPECT_EQ(before.cpu_capability, now.cpu_capability);
+  EXPECT_EQ(before.bf16_isa, now.bf16_isa);
+  EXPECT_EQ(before.environment, now.environment);
+}
+
+// Its identity has a key that is no field of a job.
+TEST(Identity, JobWithTheIdentityOfAScript_IsThatOfTheScript) {
+  Job earlier;
+  earlier.task.script = "/run/script/train.py";
+  earlier.optimizer = kScriptsOptimizer;
+  earlier.train_samples = 64;
+  const Job before = job_with_identity(identity_of(earlier), Job{});
+  EXPECT_TRUE(is_script(before));
+  EXPECT_EQ(difference(before, identity_of(earlier)), "");
+}
+
 TEST(Identity, AnotherSeed_IsAnotherRun) {
   Job job, other;
   other.seed = job.seed + 1;

@@ -59,6 +59,10 @@ TEST(JobReader, ARunTomlWithoutAFieldOfEveryRun_IsNamed) {
   nlohmann::json none = complete;
   none["steps"] = 0;
   EXPECT_EQ(refused(none), "FILE: field 'steps' cannot be 0");
+  nlohmann::json other = complete;
+  other["seed"] = "x";
+  for (const nlohmann::json& damaged : {nlohmann::json::object(), none, other})
+    EXPECT_EQ(job_of_run(damaged, "FILE").error().hint, kMendRunToml) << damaged;
   // A field of a later version may be missing.
   nlohmann::json earlier = complete;
   earlier.erase("skip_corrupt");
