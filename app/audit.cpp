@@ -170,6 +170,10 @@ class Audit {
     REKINDLE_TRY(local.job, read_job(run_.config()));
     REKINDLE_CHECK(check_no_srun(container_of(local.job), "audit"));
     REKINDLE_CHECK(use_copy_of_script(local.job, run_));
+    if (!options_.data.empty() && is_script(local.job))
+      return fail(ExitCode::kUsage, "--data with a run of a script",
+                  "the script itself decides that: leave it out");
+    if (!options_.data.empty()) local.job.task.data = options_.data;
     if (options_.from > 0) {
       REKINDLE_TRY(const Manifest from, verified_manifest(run_, options_.from));
       REKINDLE_CHECK(check_same_run(from, expected));

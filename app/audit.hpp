@@ -10,6 +10,7 @@ struct AuditOptions {
   std::filesystem::path run_dir;
   std::uint64_t from = 0, to = 0;  // steps of committed checkpoints; from 0: the initial values
   std::uint64_t workers = 1;
+  std::filesystem::path data = {};  // where the data set is now; empty: where it was
 };
 
 // Trains from `from` to `to` in a separate directory inside the run directory, and compares the bits. The

@@ -117,15 +117,17 @@ struct AuditCommand : Command {
     command.add_option("--workers", options.workers, "workers that make the steps")
         ->capture_default_str()
         ->transform(whole_number(1, kMostWorkers));
+    command.add_option("--data", data, "where the run's data set is now, if it was moved")->type_name("PATH");
   }
   int run() override {
     options.run_dir = fs::absolute(run_dir).lexically_normal();
+    if (!data.empty()) options.data = fs::absolute(data).lexically_normal();
     if (const auto done = go_on_with_kept_trainer(options.run_dir, {}, line.as_given)) return *done;
     return run_audit(options);
   }
 
   const CommandLine line;
-  std::string run_dir;
+  std::string run_dir, data;
   AuditOptions options;
 };
 

@@ -130,6 +130,22 @@ Status check_image(const protocol::Job& job, const run::Layout& layout) {
                   ", which another user could have made"),
               str("if you trust it: export ", kContainerVariable, "=", job.container));
 }
+
+// The interpreter that the run had may be gone, as after its environment was made anew in another place.
+Status use_present_interpreter(protocol::Job& job, const run::Layout& layout) {
+  if (path_exists(job.task.python)) return {};
+  const std::string named = environment_variable(kPythonVariable);
+  const fs::path other = named.empty() ? fs::path() : program_on_path(named);
+  if (other.empty() || !path_exists(other))
+    return fail(
+        ExitCode::kConfig,
+        str("there is no ", job.task.python, ", the interpreter that ", layout.config().string(), " names"),
+        str("export ", kPythonVariable, "=PYTHON, one that has the same torch"));
+  warn(str("warning: there is no ", job.task.python, ", with which the run was trained: ", kPythonVariable,
+           ", ", other.string(), ", runs the script in its place"));
+  job.task.python = other;
+  return {};
+}
 }  // namespace
 
 FilePath copy_of_script(const protocol::Job& job, const run::Layout& layout) {
@@ -146,7 +162,8 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
                 "only this copy is executed: see docs/security.md");
   job.task.script = copy.path();
   if (!job.container.empty()) return check_image(job, layout);  // the interpreter is the image's
-  const auto python = open_file(job.task.python, O_RDONLY);     // behind links: environments have one
+  REKINDLE_CHECK(use_present_interpreter(job, layout));
+  const auto python = open_file(job.task.python, O_RDONLY);  // behind links: environments have one
   struct stat info {};
   if (python && ::fstat(python->get(), &info) == 0 && (others_own(info) || others_can_write(info)) &&
       job.task.python != environment_variable(kPythonVariable))
@@ -195,10 +212,14 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
   std::fputs(output.err.c_str(), stderr);
   const bool answered = !output.status.by_signal && output.status.code == static_cast<int>(ExitCode::kUsage);
   if (answered) return std::move(output.out);
-  return fail(ExitCode::kConfig,
-              str(question.words[2], " cannot be trained: ",
-                  output.status.by_signal ? str("signal ", output.status.code) : last_line_of(output.err)),
-              str("it was run by ", job.task.python, " up to its rekindle.run()"));
+  const bool modules_gone = !is_folder(job.task.script_folder);
+  return fail(
+      ExitCode::kConfig,
+      str(question.words[2], " cannot be ",
+          question.words.front() == "--evaluate" ? "evaluated: " : "trained: ",
+          output.status.by_signal ? str("signal ", output.status.code) : last_line_of(output.err)),
+      str("it was run by ", job.task.python, " up to its rekindle.run()",
+          modules_gone ? str("; ", job.task.script_folder, ", where its modules were, is gone") : ""));
 }
 
 Result<ScriptDescription> describe_script(const Script& script) {

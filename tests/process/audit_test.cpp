@@ -193,6 +193,20 @@ TEST_F(Audit, WithoutTheCheckpointToBeginWith_NothingIsCompared) {
   EXPECT_EQ(audit(10, 30, 1).exit_code, 0);
 }
 
+TEST_F(Audit, DataWereMoved_AreFoundByDataOrAskedFor) {
+  const fs::path data = scratch_ / "data", moved = scratch_ / "moved";
+  fs::copy(mnist_data(), data, fs::copy_options::recursive);
+  Arguments job = mnist_run(dir(), 2, 10);
+  std::ranges::replace(job, mnist_data().string(), data.string());
+  ASSERT_EQ(run(job).exit_code, 0);
+  fs::rename(data, moved);
+  const Outcome none = audit(0, 10, 1);
+  EXPECT_EQ(none.exit_code, 78) << none.out;
+  EXPECT_NE(none.err.find("set --data to a folder"), std::string::npos) << none.err;
+  const Outcome found = run({"audit", dir(), "--from", "0", "--to", "10", "--data", moved});
+  EXPECT_EQ(found.exit_code, 0) << found.out << found.err;
+}
+
 TEST_F(Audit, OnOtherDataThanTheRuns_Refused) {
   const fs::path data = scratch_ / "data";
   fs::copy(mnist_data(), data, fs::copy_options::recursive);

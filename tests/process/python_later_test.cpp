@@ -82,6 +82,42 @@ TEST_F(PythonLater, EvaluateAndAudit_RunTheScriptWhereTheRunWasStarted) {
   EXPECT_EQ(times_in(audit.out, "bit-identical"), 1U) << audit.out;
 }
 
+TEST_F(PythonLater, InterpreterOfTheRunIsGone_AnotherOneIsNamed) {
+  script("train.py", kScript);
+  const fs::path old = scratch_ / "old-python";
+  std::ofstream(old) << "#!/bin/sh\nexec " << python_ << " \"$@\"\n";
+  fs::permissions(old, fs::perms::owner_all);
+  const Outcome made = trained({"3"}, {"--python", old});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  fs::remove(old);
+  const std::vector<Arguments> commands = {{"evaluate", "run", "--json"},
+                                           {"audit", "run", "--from", "0", "--to", "8"}};
+  for (const Arguments& command : commands) {
+    ::unsetenv("REKINDLE_PYTHON");
+    const Outcome none = in(scratch_.path(), command);
+    EXPECT_EQ(none.exit_code, 78) << none.out;
+    EXPECT_THAT(none.err, HasSubstr("there is no " + old.string() + ", the interpreter that "));
+    EXPECT_THAT(none.err, HasSubstr("export REKINDLE_PYTHON="));
+    ::setenv("REKINDLE_PYTHON", python_.c_str(), 1);
+    const Outcome done = in(scratch_.path(), command);
+    EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+    EXPECT_THAT(done.err, HasSubstr("runs the script in its place"));
+  }
+}
+
+TEST_F(PythonLater, ScriptThatCannotBeEvaluated_IsSaidToBeSoWithWhereItsModulesWere) {
+  fs::create_directory(scratch_ / "code");
+  std::ofstream(scratch_ / "code/beside.py") << "";
+  script("code/train.py", str("import beside\n", kScript));
+  const Outcome made = in(scratch_.path(), {"local", "--run-dir", "run", "code/train.py", "3"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  fs::rename(scratch_ / "code", scratch_ / "moved");
+  const Outcome none = in(scratch_.path(), {"evaluate", "run"});
+  EXPECT_EQ(none.exit_code, 78) << none.out;
+  EXPECT_THAT(none.err, HasSubstr("train.py cannot be evaluated: ModuleNotFoundError"));
+  EXPECT_THAT(none.err, HasSubstr((scratch_ / "code").string() + ", where its modules were, is gone"));
+}
+
 // Python divides PYTHONPATH at each colon.
 TEST_F(PythonLater, ColonInTheRunDirectory_ProgramsThatTheRunKeepsTrainTheScript) {
   script("train.py", kScript);
