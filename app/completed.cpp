@@ -6,6 +6,7 @@
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/script.hpp"
+#include "app/script_copy.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"

@@ -12,6 +12,7 @@
 #include "app/option_table.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/script_copy.hpp"
 #include "app/spellings.hpp"
 #include "app/trainer_question.hpp"
 #include "base/command.hpp"
@@ -147,12 +148,6 @@ Status use_present_interpreter(protocol::Job& job, const run::Layout& layout) {
   return {};
 }
 }  // namespace
-
-FilePath copy_of_script(const protocol::Job& job, const run::Layout& layout) {
-  const fs::path named = job.task.script;
-  const bool kept = named.parent_path().parent_path().filename() == layout.programs().filename();  // by Slurm
-  return (kept ? layout.programs() / kKeptScript : layout.script()) / named.filename().string();
-}
 
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
   if (!is_script(job)) return {};

@@ -46,12 +46,9 @@ void warn_of_kept_script(const std::filesystem::path& script, const std::filesys
 // has imported a package of another build.
 Result<ScriptDescription> describe_script(const Script& script);
 
-// The run's copy of the script of the job in its run.toml.
-FilePath copy_of_script(const protocol::Job& job, const run::Layout& layout);
-
 // For commands that execute what a run.toml of another time names: lets the job's script be the copy in the
-// run directory. Errors (ExitCode::kConfig): there is none; another user could have made the interpreter, and
-// $REKINDLE_PYTHON does not name it. Jobs without a script pass.
+// run directory. Errors (ExitCode::kConfig): there is none; the interpreter is gone, or another user could
+// have made it, and $REKINDLE_PYTHON names none, or not this one. Jobs without a script pass.
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout);
 
 // The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. Of the

@@ -10,6 +10,7 @@
 #include "app/part_options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/script_copy.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -39,6 +40,7 @@ std::optional<int> start_trainer(int argc, char** argv, const std::filesystem::p
   auto job = read_job(layout.config());
   if (!job) return report(job.error());
   part.apply_to(*job);
+  find_script_here(*job, layout);
   auto build_text = build_of(build);
   if (!build_text) return report(build_text.error());
   start_logging("trainer " + name, layout.log("trainer-" + name.substr(0, name.find('-'))), LogLevel::kNone);
