@@ -154,11 +154,21 @@ def _read(source: str | os.PathLike[str], *options: str) -> dict[str, torch.Tens
     return _export(source, *options)[0]
 
 
+_TEMPORARY = "tensors are copied through a temporary folder: set TMPDIR to one with room for the run's state"
+
+
 def _export(source: str | os.PathLike[str], *options: str) -> tuple[dict[str, torch.Tensor], Path]:
     """The tensors, and of which checkpoint they are."""
-    with tempfile.TemporaryDirectory() as folder:
+    try:
+        temporary = tempfile.TemporaryDirectory()
+    except OSError as error:
+        raise RekindleError(f"a temporary folder cannot be made: {error.strerror or error}", _TEMPORARY) from None
+    with temporary as folder:
         file = Path(folder) / "tensors.safetensors"
-        said = _ask("export", *options, str(Path(source)), str(file))
+        try:
+            said = _ask("export", *options, str(Path(source)), str(file))
+        except RekindleError as error:
+            raise RekindleError(error.what, _TEMPORARY if folder in error.what else error.hint, error.code) from None
         with file.open("rb") as handle:
             data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
     name = _CHECKPOINT.search(said)

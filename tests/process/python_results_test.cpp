@@ -54,6 +54,29 @@ TEST_F(PythonResults, Metrics_MakeATableOfPandas) {
   EXPECT_EQ(outcome.out, "(3, 5) ['step', 'loss', 'trainers', 'test_loss', 'host'] 2.25\n") << outcome.err;
 }
 
+TEST_F(Python, TemporaryFolderIsFull_LoadNamesTmpdir) {
+  const Outcome outcome = python({"-c", R"(
+import rekindle
+from rekindle import _results
+def full(*words):
+    raise rekindle.RekindleError(f"cannot write {words[-1]}: No space left on device", code=70)
+def without_a_checkpoint(*words):
+    raise rekindle.RekindleError("run has no checkpoint", code=78)
+def no_folder():
+    raise FileNotFoundError(2, "No usable temporary directory found")
+def attempt():
+    try:
+        rekindle.load("run", None)
+    except rekindle.RekindleError as error:
+        print(error.code, "set TMPDIR to one with room" in error.hint)
+for _results._ask in full, without_a_checkpoint:
+    attempt()
+_results.tempfile.TemporaryDirectory = no_folder
+attempt()
+)"});
+  EXPECT_EQ(outcome.out, "70 True\n78 False\n78 True\n") << outcome.err;
+}
+
 // It puts a part into the names of the tensors.
 TEST_F(Python, CheckpointOfACompiledModelIntoAPlainOneAndTheReverse_SaysSo) {
   const Outcome outcome = python({"-c", R"(
