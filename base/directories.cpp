@@ -91,15 +91,22 @@ Status remove_at(int at, const std::string& name, const FilePath& path) {
   return forward_error(errno_error("cannot remove", path));
 }
 
-}  // namespace
-
-Result<std::optional<struct stat>> look_at(const FilePath& path) {
+// Nullopt: with an error for which `is_missing` is true, or if a part of the path is a file.
+Result<std::optional<struct stat>> look_unless(const FilePath& path, bool (*is_missing)(int error)) {
   struct stat info {};
   Error why;
   const int error = look(path, info, &why);
   if (error == 0) return std::optional(info);
-  if (is_gone(error) || error == ENOTDIR) return std::nullopt;
+  if (is_missing(error) || error == ENOTDIR) return std::nullopt;
   return forward_error(std::move(why));
+}
+
+}  // namespace
+
+Result<std::optional<struct stat>> look_at(const FilePath& path) { return look_unless(path, is_gone); }
+
+Result<std::optional<struct stat>> look_strictly_at(const FilePath& path) {
+  return look_unless(path, [](int error) { return error == ENOENT; });
 }
 
 bool path_exists(const FilePath& path) {

@@ -80,6 +80,9 @@ inline bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
 // The stat of a name; nullopt if it does not exist, or if a part of the path is a file. Below a root, the
 // stat of a link is that of the link, not of its target.
 Result<std::optional<struct stat>> look_at(const FilePath& path);
+// The same, but ESTALE is an error, because the file may be there: for callers that delete what belongs to a
+// missing file.
+Result<std::optional<struct stat>> look_strictly_at(const FilePath& path);
 // Also false if the answer is unknown. (Not named exists() and is_directory(): with an fs::path argument, the
 // compiler would choose the standard library's functions, which throw.)
 bool path_exists(const FilePath& path);

@@ -62,7 +62,7 @@ FilePath directory_of(const FilePath& run_dir, const CheckpointId& id) {
 
 Result<std::optional<struct stat>> look_at_manifest(const FilePath& checkpoint_dir) {
   const FilePath manifest = checkpoint_dir / kManifestFile;
-  auto info = look_at(manifest);
+  auto info = look_strictly_at(manifest);
   if (info && *info && S_ISLNK((*info)->st_mode))
     REKINDLE_CHECK(open_file(manifest, O_RDONLY));  // for its error
   return info;

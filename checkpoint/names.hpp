@@ -18,7 +18,8 @@ inline constexpr const char* kVirtualFile = "whole.h5";
 inline constexpr const char* kDamagedSuffix = ".damaged";
 
 FilePath checkpoints_of(const FilePath& run_dir);
-// The stat of the manifest; nullopt if it does not exist. A symbolic link that is not followed is an error.
+// The stat of the manifest; nullopt if it does not exist. A symbolic link that is not followed is an error,
+// and so is ESTALE: a checkpoint without a manifest may be deleted.
 Result<std::optional<struct stat>> look_at_manifest(const FilePath& checkpoint_dir);
 std::string shard_file_name(std::size_t shards, std::size_t shard);
 // A tensor's name must be one HDF5 link name and valid JSON text: UTF-8, not empty, not ".", no '/'. The name

@@ -98,6 +98,21 @@ TEST_F(CrashPoints, AnyCallFailsWhereACheckpointIsCommittedAlready_ItIsNotOverwr
   }
 }
 
+// Network storage may say of a file that is there that what it knows of the file is out of date.
+TEST_F(CrashPoints, AnyLookOfASweepIsStale_NoCommittedCheckpointIsDeleted) {
+  bool struck = true;
+  for (std::size_t n = 0; struck; ++n) {
+    start_again();
+    Shim shim(run);
+    shim.arm({Kind::kRefused, ESTALE}, n);
+    std::ignore = sweep(own(run), {kOld, kKeep});
+    struck = shim.struck();
+    SCOPED_TRACE(str("stale at call ", n, ": ", shim.struck_call()));
+    shim.disarm();
+    ASSERT_EQ(flaw(run, {kOldest, kOld}), "");
+  }
+}
+
 // Storage may refuse direct access at either of two calls.
 TEST_F(CrashPoints, NoDirectAccess_WrittenAndReadThroughThePageCache) {
   using NoDirect = Shim::NoDirect;
