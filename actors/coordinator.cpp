@@ -136,6 +136,15 @@ void report_large_records(const run::Layout& layout, Channel& supervisor) {
                             "), which may take minutes: the run begins after that"));
 }
 
+// A new attempt does not begin if the metrics cannot be read: it could not tell which lines are of steps that
+// are made again. A replacement goes on with a warning, because the workers hold states that must be saved.
+Status check_read(const run::Recorded& recorded, bool restarted, Channel& supervisor) {
+  if (recorded.read || !restarted) return recorded.read;
+  log_warning(recorded.read.error().line());
+  send_line(supervisor, str("warning: ", recorded.read.error().line()));
+  return {};
+}
+
 int report_end(Channel& supervisor, int exit_code, const std::string& line, bool may_pass = false) {
   const Ended ended{exit_code, line, true, may_pass};
   if (auto sent = supervisor.send(encode(ToSupervisor(ended))); !sent) {
@@ -204,6 +213,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   const auto stop_is_asked = [&] { return !restarted && supervisor.pending(); };
   auto known = survey(options.layout, options.job, *term, &recorded, stop_is_asked);
   if (!newest) known = forward_error(newest.error());
+  if (Status read = check_read(recorded, restarted, supervisor); !read && known)
+    known = forward_error(std::move(read.error()));
   if (recorded.given_up) {
     if (const Status ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
     return stop_before_begin(supervisor);

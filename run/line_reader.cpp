@@ -1,6 +1,8 @@
 #include "run/line_reader.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 namespace rekindle::run {
 
@@ -12,9 +14,12 @@ bool LineReader::next() {
     if (at_ == end_) {
       given_up_ = give_up_ && give_up_();
       if (given_up_) return false;
-      in_.read(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+      const std::uint64_t piece = std::min<std::uint64_t>(buffer_.size(), file_.size - offset_);
+      status_ = file_.read(offset_, std::as_writable_bytes(std::span(buffer_)).first(piece));
+      if (!status_) return false;
+      offset_ += piece;
       at_ = 0;
-      end_ = static_cast<std::size_t>(in_.gcount());
+      end_ = piece;
       if (end_ == 0) return bytes_ > 0;
     }
     const char* from = buffer_.data() + at_;

@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/input_file.hpp"
 #include "base/json_reader.hpp"
 #include "base/text.hpp"
 #include "run/line_reader.hpp"
@@ -47,36 +48,45 @@ std::uint64_t most_bytes(const FilePath& path) {
   return path.filename() == "metrics.jsonl" ? kMostMetricsBytes : kMostAttemptsBytes;
 }
 
+Status check_length(const FilePath& path, std::uint64_t bytes) {
+  if (bytes <= most_bytes(path)) return {};
+  return fail(ExitCode::kConfig,
+              str(path.string(), " has ", format_bytes(bytes), ", more than the ",
+                  format_bytes(most_bytes(path)), " that a run may write there"),
+              "move the file away; the run continues without those records");
+}
+
 // Only regular files are read: a pipe could block its reader forever, and so could a sparse file that is
 // longer than any disk.
-std::ifstream open_lines(const FilePath& path) {
-  std::ifstream in;
-  const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
+Result<InputFile> open_lines(const FilePath& path) {
+  InputFile file;
+  REKINDLE_TRY(file.fd, open_file(path, O_RDONLY | O_NONBLOCK));
   struct stat info {};
-  if (file && ::fstat(file->get(), &info) == 0 && S_ISREG(info.st_mode) &&
-      static_cast<std::uint64_t>(info.st_size) <= most_bytes(path))
-    in.open(str("/proc/self/fd/", file->get()));  // reopens the file that was checked
-  else
-    in.setstate(std::ios::failbit);
-  return in;
+  if (::fstat(file.fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
+  if (!S_ISREG(info.st_mode))
+    return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"), "move it away");
+  file.path = path;
+  file.size = static_cast<std::uint64_t>(info.st_size);
+  REKINDLE_CHECK(check_length(path, file.size));
+  return file;
 }
 
 constexpr const char* kVoided = "\"voided\":true";
 
 bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") != std::string::npos; }
 
-// A run of weeks has millions of lines, of which few are evaluations: only evaluations are parsed. False if
-// not all can be read; a missing file has no evaluations.
+// A run of weeks has millions of lines, of which few are evaluations: only evaluations are parsed. An error
+// if not all can be read; a missing file has no evaluations.
 template <class Visit>
-bool each_evaluation(const Layout& layout, const Visit& visit) {
-  if (const auto there = look_at(layout.metrics()); there && !*there) return true;
-  std::ifstream in = open_lines(layout.metrics());
-  if (!in) return false;
-  for (LineReader lines(in); lines.next();) {
+Status each_evaluation(const Layout& layout, const Visit& visit) {
+  if (const auto there = look_strictly_at(layout.metrics()); there && !*there) return {};
+  REKINDLE_TRY(InputFile file, open_lines(layout.metrics()));
+  LineReader lines(std::move(file));
+  while (lines.next()) {
     if (!is_evaluation(lines.text())) continue;
     if (const auto json = parse_line(lines.text())) visit(*json);
   }
-  return !in.bad();
+  return lines.status();
 }
 
 // The line's step, found without a full parse; nullopt if no coordinator wrote the line.
@@ -90,15 +100,18 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
   return read && step <= std::uint64_t{INT64_MAX} ? std::optional(step) : std::nullopt;
 }
 
-// Calls visit(line, bytes, stays) for each line; `stays`: the line belongs to `step` or an earlier step.
+// Calls visit(line, bytes, stays) for each line; `stays`: the line belongs to `step` or an earlier step. An
+// error if not all lines can be read: what was not visited may have to stay, too.
 template <class Visit>
-void each_line_up_to(const FilePath& path, std::uint64_t step, const Visit& visit) {
-  std::ifstream in = open_lines(path);
-  for (LineReader lines(in); lines.next();) {
+Status each_line_up_to(const FilePath& path, std::uint64_t step, const Visit& visit) {
+  REKINDLE_TRY(InputFile file, open_lines(path));
+  LineReader lines(std::move(file));
+  while (lines.next()) {
     const auto at = step_in(lines.text());
     // A line without a line end is torn.
     visit(lines.text(), lines.bytes(), at && *at <= step && lines.ended());
   }
+  return lines.status();
 }
 
 // In pieces, because the lines of months do not fit into memory.
@@ -113,11 +126,12 @@ Status copy_lines_up_to(const FilePath& from, const FilePath& to, std::uint64_t 
     written += piece.size();
     piece.clear();
   };
-  each_line_up_to(from, step, [&](const std::string& line, std::uint64_t, bool stays) {
+  const Status read = each_line_up_to(from, step, [&](const std::string& line, std::uint64_t, bool stays) {
     if (!status || !stays) return;
     piece += line + "\n";
     if (piece.size() >= kPiece) write();
   });
+  REKINDLE_CHECK(read);
   if (status) write();
   if (status) status = sync_file(file.get(), to);
   return status ? file.close(to) : status;
@@ -136,27 +150,29 @@ Status check_records(const Layout& layout) {
   for (const FilePath& path : {layout.attempts(), layout.metrics()}) {
     const auto there = look_at(path);
     if (!there || !*there) continue;  // the code that needs the file reports this
-    const auto bytes = static_cast<std::uint64_t>((*there)->st_size);
-    if (S_ISREG((*there)->st_mode) && bytes > most_bytes(path))
-      return fail(ExitCode::kConfig,
-                  str(path.string(), " has ", format_bytes(bytes), ", more than the ",
-                      format_bytes(most_bytes(path)), " that a run may write there"),
-                  "move the file away; the run continues without those records");
+    if (S_ISREG((*there)->st_mode))
+      REKINDLE_CHECK(check_length(path, static_cast<std::uint64_t>((*there)->st_size)));
   }
   return {};
 }
 
 void each_line(const FilePath& file, const std::function<void(const nlohmann::json&)>& visit) {
-  std::ifstream in = open_lines(file);
-  for (LineReader reader(in); reader.next();) {
+  auto opened = open_lines(file);
+  if (!opened) return;
+  for (LineReader reader(std::move(*opened)); reader.next();) {
     if (const auto json = parse_line(reader.text())) visit(*json);
   }
 }
 
 Recorded recorded(const Layout& layout, const std::function<bool()>& give_up) {
   Recorded all;
-  std::ifstream in = open_lines(layout.metrics());
-  LineReader lines(in, give_up);
+  if (const auto there = look_strictly_at(layout.metrics()); there && !*there) return all;
+  auto file = open_lines(layout.metrics());
+  if (!file) {
+    all.read = forward_error(std::move(file.error()));
+    return all;
+  }
+  LineReader lines(std::move(*file), give_up);
   while (lines.next()) {
     const std::string& line = lines.text();
     const auto step = step_in(line);
@@ -171,6 +187,7 @@ Recorded recorded(const Layout& layout, const std::function<bool()>& give_up) {
     }
   }
   all.given_up = lines.given_up();
+  all.read = lines.status();
   return all;
 }
 
@@ -181,11 +198,11 @@ Status MetricsFile::rewind(std::uint64_t step) {
   REKINDLE_CHECK(lines_.mend());
   std::uint64_t kept = 0, place = 0;  // bytes; kept: up to the end of the last line that stays
   bool in_order = true;               // all removed lines are after all kept lines
-  each_line_up_to(path_, step, [&](const std::string&, std::uint64_t bytes, bool stays) {
+  REKINDLE_CHECK(each_line_up_to(path_, step, [&](const std::string&, std::uint64_t bytes, bool stays) {
     in_order = in_order && (!stays || kept == place);
     place += bytes;
     if (stays) kept = place;
-  });
+  }));
   if (in_order) return shorten_file(path_, kept);
   lines_.close();  // the path will name another file
   const FilePath temporary = temporary_beside(path_);
@@ -217,7 +234,7 @@ Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
   };
   Best accuracy{best_by("accuracy")}, loss{best_by("loss")}, named{by};
   bool has_accuracy = false;  // the last line
-  const bool read = each_evaluation(layout, [&](const nlohmann::json& line) {
+  const Status read = each_evaluation(layout, [&](const nlohmann::json& line) {
     has_accuracy = line.contains("test_accuracy");
     const auto step = line.value("step", std::uint64_t{0});
     if (!steps.contains(step)) return;
@@ -228,7 +245,7 @@ Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
       best->step = step;
     }
   });
-  if (!read) return fail(str("cannot read ", layout.metrics().string()));
+  REKINDLE_CHECK(read);
   if (!by.name.empty()) return named.step;
   return has_accuracy ? accuracy.step : loss.step;
 }

@@ -23,7 +23,8 @@ inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{128} << 30;
 // An error (ExitCode::kConfig) if one of the two files is longer.
 Status check_records(const Layout& layout);
 
-// Visits the readable lines of a file, in order. Visits none if the file is missing or too long.
+// Visits the readable lines of a file, in order, up to the first error. Visits none if the file is missing or
+// too long.
 void each_line(const FilePath& file, const std::function<void(const nlohmann::json&)>& visit);
 
 // The readable content of metrics.jsonl.
@@ -33,6 +34,7 @@ struct Recorded {
   std::set<std::uint64_t> evaluated;  // steps whose evaluation is on record
   std::set<std::uint64_t> voided;     // steps that changed nothing
   bool given_up = false;              // `give_up` returned true before the end of the file
+  Status read;                        // an error: a part of the file, or the whole file, could not be read
 };
 // `give_up` is called repeatedly during the read, which may take minutes.
 Recorded recorded(const Layout& layout, const std::function<bool()>& give_up = {});
@@ -40,7 +42,8 @@ Recorded recorded(const Layout& layout, const std::function<bool()>& give_up = {
 class MetricsFile {
  public:
   explicit MetricsFile(const Layout& layout) : path_(layout.metrics()), lines_(path_) {}
-  // Removes the lines of steps after `step`; later lines are appended after the rest.
+  // Removes the lines of steps after `step`; later lines are appended after the rest. If the file cannot be
+  // read completely, no line is removed.
   Status rewind(std::uint64_t step);
   // Lines that cannot be written stay pending for the next call (LineFile).
   Status append(const nlohmann::json& line) { return lines_.append(line); }

@@ -161,6 +161,21 @@ TEST_F(WrongFiles, RecordsLongerThanAnyRunsAre_AreNotReadAndSaidToBeSo) {
   }
 }
 
+TEST_F(WrongFiles, MetricsThatAreNotRead_AreRewoundByNoLine) {
+  const std::string early = R"({"loss":1,"step":1})", late = R"({"loss":1,"step":2})";
+  write(layout_.metrics(), early + "\n");
+  EXPECT_TRUE(recorded(layout_).read);
+  fs::resize_file(layout_.metrics().path(), std::uint64_t{1} << 40);
+  std::ofstream(layout_.metrics().path(), std::ios::app) << "\n" << late << "\n";
+  EXPECT_FALSE(MetricsFile(layout_).rewind(1));
+  EXPECT_GT(fs::file_size(layout_.metrics().path()), std::uint64_t{1} << 40);
+  EXPECT_FALSE(recorded(layout_).read);
+  fs::remove(layout_.metrics().path());
+  EXPECT_TRUE(recorded(layout_).read) << "a missing file has no lines";
+  fs::create_directory(layout_.metrics().path());
+  EXPECT_FALSE(recorded(layout_).read);
+}
+
 TEST_F(WrongFiles, ALongHoleInTheMetrics_IsReadUntilItsReaderGivesUp) {
   write(layout_.metrics(), "{\"step\":1,\"loss\":1}\n");
   fs::resize_file(layout_.metrics().path(), std::uint64_t{64} << 30);
