@@ -29,6 +29,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "protocol/wire.hpp"
 #include "run/place.hpp"
+#include "run/stop_request.hpp"
 #include "run/terms.hpp"
 #include "run/trust.hpp"
 
@@ -199,13 +200,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     return not_up(supervisor, restarted && term.error().code != ExitCode::kConfig, term.error());
   }
 
-  if (!restarted) {
-    // Remove a stop request for an older attempt. A request that arrived while this attempt waited for its
-    // term stays. A file that is too long for a request is removed: it would stop every attempt.
-    if (auto request = read_text(options.layout.stop_request(), run::kMostOfANote);
-        !request || *request == options.old_stop)
-      std::ignore = remove_file(options.layout.stop_request());
-  }
+  // A request that arrived while this attempt waited for its term stays.
+  if (!restarted) run::forget_stop_request(options.layout, options.old_stop);
   // Only a new attempt waits; a replacement continues an attempt whose workers still hold the state.
   const Status newest = restarted ? Status() : check_newest_is_there(options.layout, supervisor);
   report_large_records(options.layout, supervisor);

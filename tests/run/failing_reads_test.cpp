@@ -11,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "run/records.hpp"
+#include "run/stop_request.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -82,6 +83,23 @@ TEST_F(FailingReads, AnyCallFailsWhileTheMetricsAreRead_AllIsReadOrItIsSaidThatN
       if (all.read) {
         ASSERT_EQ(all.step, 3U);
       }
+    }
+  }
+}
+
+TEST_F(FailingReads, AnyCallFailsWhileAStopRequestIsRead_TheRequestStays) {
+  for (const Fault& fault : kFaults) {
+    bool struck = true;
+    for (std::size_t n = 0; struck; ++n) {
+      record({});
+      std::ofstream(layout_.stop_request().path()) << "for this attempt";
+      Shim shim(run_);
+      shim.arm(fault, n);
+      forget_stop_request(layout_, "for an older one");
+      struck = shim.struck();
+      SCOPED_TRACE(str(to_text(fault), " at call ", n, ": ", shim.struck_call()));
+      shim.disarm();
+      ASSERT_TRUE(fs::exists(layout_.stop_request().path()));
     }
   }
 }

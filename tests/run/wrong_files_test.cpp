@@ -6,6 +6,7 @@
 #include "run/place.hpp"
 #include "run/records.hpp"
 #include "run/status_file.hpp"
+#include "run/stop_request.hpp"
 #include "run/trust.hpp"
 #include "run_directory_fixture.hpp"
 
@@ -98,6 +99,21 @@ TEST_F(WrongFiles, AStatusThatCannotBeOpened_IsNotNone) {
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().line().find("cannot open " + layout_.status().string()), std::string::npos)
       << status.error().line();
+}
+
+TEST_F(WrongFiles, StopRequests_ThoseOfOlderAttemptsAndFilesThatAreNoneAreRemoved) {
+  const auto stays = [this](const std::string& text) {
+    write(layout_.stop_request(), text);
+    forget_stop_request(layout_, "old");
+    return fs::exists(layout_.stop_request().path());
+  };
+  EXPECT_TRUE(stays("new"));
+  EXPECT_FALSE(stays("old"));
+  EXPECT_FALSE(stays(std::string(kMostOfANote + 1, 'x')));
+  forget_stop_request(layout_, "old");  // there is none
+  ASSERT_EQ(::mknod(layout_.stop_request().path().c_str(), S_IFSOCK | 0600, 0), 0);
+  forget_stop_request(layout_, "old");
+  EXPECT_TRUE(fs::exists(layout_.stop_request().path())) << "it cannot be opened";
 }
 
 TEST_F(WrongFiles, LinesOfRecordsWithWrongFields_AreLeftOut) {
