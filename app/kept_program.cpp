@@ -69,6 +69,22 @@ Status keep_script(const fs::path& script, const FilePath& folder) {
   return sync_directory(folder / "python" / "rekindle");
 }
 
+// Into a new folder.
+Status copy_programs(const OwnParts& own, const FilePath& folder) {
+  const fs::path here = own_executable().parent_path();
+  const bool own_trainer = !own.trainer.empty();
+  REKINDLE_CHECK(make_directories(folder));
+  for (const std::string name : kPrograms) {
+    if (name == kTrainer && !own.script.empty()) continue;
+    REKINDLE_CHECK(
+        copy_file(own_trainer && name == kTrainer ? held_trainer() : here / name, folder / name, S_IRWXU));
+  }
+  if (own_trainer) REKINDLE_CHECK(replace_file(folder / kOwnTrainer, own.trainer.filename().string() + "\n"));
+  if (!own.script.empty()) return keep_script(own.script, folder);
+  // The copy of an own trainer: its libraries are where it was linked with them, not in this folder.
+  return keep_libraries(own_trainer ? (folder / kTrainer).path() : here / kTrainer, folder / "lib");
+}
+
 // Whether the run has kept another build of a trainer program of another project.
 bool has_another_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
   const FilePath kept = run::Layout(run_dir).programs();
@@ -80,23 +96,10 @@ bool has_another_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
 
 Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own) {
   const FilePath kept = layout.programs();
-  const fs::path here = own_executable().parent_path();
   if (path_exists(kept / kPrograms[0])) return kept;
+  // Those that a killed process left are not removed: another process of this run may be filling one now.
   const FilePath unfinished = temporary_beside(kept);
-  REKINDLE_CHECK(make_directories(unfinished));
-  const bool own_trainer = !own.trainer.empty();
-  for (const std::string name : kPrograms) {
-    if (name == kTrainer && !own.script.empty()) continue;
-    REKINDLE_CHECK(copy_file(own_trainer && name == kTrainer ? held_trainer() : here / name,
-                             unfinished / name, S_IRWXU));
-  }
-  if (own_trainer)
-    REKINDLE_CHECK(replace_file(unfinished / kOwnTrainer, own.trainer.filename().string() + "\n"));
-  // The copy of an own trainer: its libraries are where it was linked with them, not in this folder.
-  Status done = !own.script.empty()
-                    ? keep_script(own.script, unfinished)
-                    : keep_libraries(own_trainer ? (unfinished / kTrainer).path() : here / kTrainer,
-                                     unfinished / "lib");
+  Status done = copy_programs(own, unfinished);
   const bool all_kept = done.has_value();
   if (all_kept) done = rename_durably(unfinished, kept);
   if (done) return kept;
