@@ -3,6 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/copy_file.hpp"
@@ -85,6 +89,39 @@ Status copy_programs(const OwnParts& own, const FilePath& folder) {
   return keep_libraries(own_trainer ? (folder / kTrainer).path() : here / kTrainer, folder / "lib");
 }
 
+// Whether a kept folder has this name in it: a run directory may have a bin/ of the user's.
+bool is_part(const std::string& name) {
+  constexpr std::string_view kOthers[] = {kOwnTrainer, kKeptScript, "lib", "python"};
+  return std::ranges::find(kPrograms, name) != std::end(kPrograms) ||
+         std::ranges::find(kOthers, name) != std::end(kOthers);
+}
+
+// Whether a run has kept programs. An error (ExitCode::kConfig) if a part is missing or cannot be executed,
+// as after an interrupted removal, or in a copy without modes. rekindle-board may be missing: earlier builds
+// kept none.
+Result<bool> has_kept(const FilePath& kept) {
+  if (!path_exists(kept)) return false;
+  REKINDLE_TRY(const auto names, names_in(kept));
+  if (std::ranges::none_of(names, is_part)) return false;
+  const auto lacks = [&kept](const std::string& part) {
+    return fail(ExitCode::kConfig,
+                str(kept.string(), " is not complete: ", part, " is missing or cannot be executed"),
+                "remove this folder, and the next start makes it again (in a job of Slurm: rekindle submit)");
+  };
+  REKINDLE_TRY(const auto script, look_strictly_at(kept / kKeptScript));
+  for (const std::string name : {"rekindle", "rekindle-control", kTrainer}) {
+    if (script && name == kTrainer) continue;
+    REKINDLE_TRY(const auto program, look_strictly_at(kept / name));
+    if (!program || !S_ISREG(program->st_mode) || (program->st_mode & S_IXUSR) == 0) return lacks(name);
+  }
+  for (const std::string name : {"lib", "python"}) {
+    if (!script && name == "python") continue;
+    REKINDLE_TRY(const auto folder, look_strictly_at(kept / name));
+    if (!folder || !S_ISDIR(folder->st_mode)) return lacks(name);
+  }
+  return true;
+}
+
 // Whether the run has kept another build of a trainer program of another project.
 bool has_another_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
   const FilePath kept = run::Layout(run_dir).programs();
@@ -96,7 +133,8 @@ bool has_another_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
 
 Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own) {
   const FilePath kept = layout.programs();
-  if (path_exists(kept / kPrograms[0])) return kept;
+  REKINDLE_TRY(const bool is_there, has_kept(kept));
+  if (is_there) return kept;
   // Those that a killed process left are not removed: another process of this run may be filling one now.
   const FilePath unfinished = temporary_beside(kept);
   Status done = copy_programs(own, unfinished);
@@ -104,15 +142,18 @@ Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own) {
   if (all_kept) done = rename_durably(unfinished, kept);
   if (done) return kept;
   std::ignore = remove_tree(unfinished);
-  if (all_kept && path_exists(kept / kPrograms[0])) return kept;  // another process of this run was faster
+  if (all_kept && has_kept(kept).value_or(false)) return kept;  // another process of this run was faster
   return forward_error(done.error());
 }
 
 std::optional<int> go_on_as_kept(const fs::path& run_dir, const std::vector<std::string>& arguments) {
   const run::Layout layout(run_dir);
   if (const Status trusted = run::check_trusted(layout); !trusted) return report(trusted.error());
+  if (is_programs_folder(layout.programs())) return std::nullopt;
+  const auto kept = has_kept(layout.programs());
+  if (!kept) return report(kept.error());
+  if (!*kept) return std::nullopt;
   const FilePath program = layout.programs() / kPrograms[0];
-  if (!path_exists(program) || is_programs_folder(layout.programs())) return std::nullopt;
   const auto folder = open_file(layout.programs(), O_RDONLY | O_DIRECTORY);
   if (!folder) return report(folder.error());
   return report(become_program_in(*folder, program, arguments));

@@ -22,7 +22,8 @@ struct OwnParts {
   std::filesystem::path script;   // of Python; empty: none
 };
 
-// Returns their folder; copies the programs of this build if none are kept yet.
+// Returns their folder; copies the programs of this build if none are kept yet. An error (ExitCode::kConfig)
+// if the folder is not complete.
 Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own);
 
 // If the run has kept other programs than these, this process becomes the kept `rekindle` with the command
