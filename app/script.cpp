@@ -34,7 +34,6 @@ namespace {
 
 // A data set may be read completely, or downloaded.
 constexpr std::chrono::hours kLimit{480};  // a test data set may be large
-constexpr std::size_t kMostOfAScript = std::size_t{16} << 20;
 // The interpreter of the script. rekindle.run() and the program of the Python package set it.
 constexpr const char* kPythonVariable = "REKINDLE_PYTHON";
 // An image that `evaluate` and `audit` may use although it belongs to another user.
@@ -106,17 +105,6 @@ Script take_script(std::vector<std::string>& arguments) {
   warn_of_kept_script(script.file, kept);
   script.file = kept;
   return script;
-}
-
-bool same_text(const fs::path& a, const fs::path& b) {
-  return read_text(a, kMostOfAScript).value_or("") == read_text(b, kMostOfAScript).value_or("");
-}
-
-void warn_of_kept_script(const fs::path& script, const fs::path& kept) {
-  if (!is_file(script) || !is_file(kept) || same_text(script, kept)) return;
-  warn(str(script.string(), " has changed since this run began: the run goes on with the copy in ",
-           kept.parent_path().string(),
-           "; remove the folder above it between two attempts to go on with the changed script"));
 }
 
 namespace {
@@ -243,15 +231,6 @@ Result<ScriptDescription> describe_script(const Script& script) {
   REKINDLE_CHECK(check_build(description.build, job));
   description.python = python;
   return description;
-}
-
-Result<fs::path> copy_for_attempt(const fs::path& script, const run::Layout& layout) {
-  if (script.string().starts_with(layout.root().string() + "/")) return script;
-  REKINDLE_TRY(const std::string text, read_text(script, kMostOfAScript));
-  REKINDLE_CHECK(make_directories(layout.script(), 0700));
-  const FilePath copy = layout.script() / script.filename().string();
-  REKINDLE_CHECK(replace_file(copy, text));
-  return copy.path();
 }
 
 checkpoint::StateSpec model_of(const checkpoint::StateSpec& tensors) {

@@ -36,10 +36,6 @@ namespace rekindle::app {
 // place.
 // The script's own arguments end before "--", which in `submit` begins sbatch's options.
 Script take_script(std::vector<std::string>& arguments);
-// Whether both files have the same text; two that cannot be read have.
-bool same_text(const std::filesystem::path& a, const std::filesystem::path& b);
-// Warns if `kept`, a run's copy of a script, is there and has another text.
-void warn_of_kept_script(const std::filesystem::path& script, const std::filesystem::path& kept);
 
 // Runs the script. Errors (ExitCode::kConfig): there is no such script, or no interpreter; an exception of
 // the script, whose traceback is printed; those that rekindle.run() finds in its arguments; the interpreter
@@ -54,11 +50,6 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout);
 // The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. Of the
 // job, the interpreter, the script's folder and the container are used.
 Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& question);
-
-// Copies the script into the run directory, where all trainers of this attempt find it: it may be edited
-// while the run lives. A copy that is there already stays. Returns the script to run.
-Result<std::filesystem::path> copy_for_attempt(const std::filesystem::path& script,
-                                               const run::Layout& layout);
 
 // Parameters and buffers, which come before an optimizer's tensors.
 checkpoint::StateSpec model_of(const checkpoint::StateSpec& tensors);

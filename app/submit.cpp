@@ -9,7 +9,7 @@
 #include "app/places.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
-#include "app/script.hpp"
+#include "app/script_copy.hpp"
 #include "app/slurm_job.hpp"
 #include "app/submit_checks.hpp"
 #include "base/bytes.hpp"

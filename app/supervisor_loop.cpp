@@ -10,7 +10,7 @@
 
 #include "app/environment_note.hpp"
 #include "app/run_config.hpp"
-#include "app/script.hpp"
+#include "app/script_copy.hpp"
 #include "app/signals.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
