@@ -43,7 +43,9 @@ Status check_owner(int fd, const struct stat& info, const FilePath& path) {
   const bool others = (info.st_mode & S_IWOTH) != 0;
   const char* who = others ? "every user" : "other users (its group, or an access control list)";
   const char* list = has_access_list(fd) ? "setfacl -b " : nullptr;
-  const std::string mend = str("chmod go-w ", path.string());
+  // Below a root, other files most often have the same modes, as in a copy: one command for all.
+  const std::string mend = path.trust() == Trust::kNamed ? str("chmod go-w ", path.string())
+                                                         : str("chmod -R go-w ", path.root().string());
   return fail(ExitCode::kConfig, str(path.string(), " can be changed by ", who),
               list != nullptr ? str(list, path.string(), " && ", mend) : mend);
 }

@@ -14,7 +14,8 @@ bool others_own(const struct stat& info);
 // group's bits. Source: acl(5), "Correspondence between ACL entries and file permission bits".
 bool others_can_write(const struct stat& info);
 
-// An error (ExitCode::kConfig, with a command as the remedy) in both cases. `fd`: the open file, or -1.
+// An error (ExitCode::kConfig, with a command as the remedy) in both cases. For a path below a root, the
+// command for modes mends all that is below this root. `fd`: the open file, or -1.
 Status check_owner(int fd, const struct stat& info, const FilePath& path);
 
 // Of a file that this process has just made: an error (ExitCode::kConfig) if the storage has given the file

@@ -13,11 +13,12 @@
 namespace rekindle::run {
 namespace {
 
-Status check_secret(const FilePath& path, const char* mode) {
+// `folder`: that of the keys, which the remedy mends as a whole.
+Status check_secret(const FilePath& path, const FilePath& folder) {
   REKINDLE_TRY(const auto info, look_at(path));
   if (!info || (info->st_mode & (S_IRWXG | S_IRWXO)) == 0) return {};
   return fail(ExitCode::kConfig, str(path.string(), " can be read by other users"),
-              str("chmod ", mode, " ", path.string()));
+              str("chmod -R go-rwx ", folder.string()));
 }
 
 // Checks a file or a folder. Opening is the check (base/files.hpp).
@@ -56,9 +57,9 @@ Status check_trusted(const Layout& layout) {
   // Slurm puts a job's output here, too, which the group may change if the umask of the person who submitted
   // it says so.
   REKINDLE_CHECK(check_tree(layout.logs(), ".log"));
-  REKINDLE_CHECK(check_secret(layout.keys(), "700"));
+  REKINDLE_CHECK(check_secret(layout.keys(), layout.keys()));
   REKINDLE_TRY(const auto keys, names_in(layout.keys()));
-  for (const std::string& key : keys) REKINDLE_CHECK(check_secret(layout.keys() / key, "600"));
+  for (const std::string& key : keys) REKINDLE_CHECK(check_secret(layout.keys() / key, layout.keys()));
   return check_records(layout);
 }
 

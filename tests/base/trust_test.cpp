@@ -118,7 +118,7 @@ TEST_F(TrustTest, WritableByOthers_RefusedWithTheCommandThatMendsIt) {
     for (const char* name : {"own", "own/folder", "own/folder/file"}) {
       const mode_t before = look_at(path_ / name).value()->st_mode & 0777;
       ::chmod((path_ / name).c_str(), mode);
-      expect_refused(at("folder/file"), str("chmod go-w ", (path_ / name).string()));
+      expect_refused(at("folder/file"), str("chmod -R go-w ", (path_ / "own").string()));
       EXPECT_FALSE(replace_file(at("folder/file"), "x") && name != std::string("own/folder/file"));
       ::chmod((path_ / name).c_str(), before);
     }

@@ -88,7 +88,7 @@ TEST_F(Retention, OneThatTheGroupMayChange_StaysAndKeepsNoOther) {
   std::filesystem::permissions(open, std::filesystem::perms::group_write, std::filesystem::perm_options::add);
   const Status status = sweep(FilePath::below(run_dir, Trust::kOwn), {{40, 1, 1}, 1});
   ASSERT_FALSE(status);
-  EXPECT_NE(status.error().line().find("chmod go-w"), std::string::npos) << status.error().line();
+  EXPECT_NE(status.error().line().find("chmod -R go-w"), std::string::npos) << status.error().line();
   EXPECT_EQ(files_in(run_dir / "checkpoints"),
             (std::vector<std::string>{"step-0000000020.t1.g1", "step-0000000040.t1.g1"}));
 }

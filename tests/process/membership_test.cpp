@@ -262,7 +262,7 @@ TEST_F(Membership, KeyReadableByOthers_RefusedWithTheCommandThatMendsIt) {
   fs::permissions(dir() / "key/run.pem", fs::perms::owner_read | fs::perms::group_read);
   const Outcome outcome = run(mnist_run(dir(), 1, 6));
   EXPECT_EQ(outcome.exit_code, 78);
-  EXPECT_NE(outcome.err.find("chmod"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("chmod -R go-rwx"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Membership, DirectoryThatOthersMayChange_RefusedWithTheCommandThatMendsIt) {
@@ -271,7 +271,7 @@ TEST_F(Membership, DirectoryThatOthersMayChange_RefusedWithTheCommandThatMendsIt
   for (const Arguments& command : {mnist_run(dir(), 1, 6), Arguments{"join", dir()}}) {
     const Outcome outcome = run(command);
     EXPECT_EQ(outcome.exit_code, 78);
-    EXPECT_NE(outcome.err.find("chmod go-w"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("chmod -R go-w"), std::string::npos) << outcome.err;
   }
 }
 

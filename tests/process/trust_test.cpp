@@ -39,7 +39,7 @@ TEST_F(TrustedDirectory, ThatAnotherUserMayChange_NothingInItIsExecuted) {
     fs::permissions(open, fs::perms::group_write, fs::perm_options::add);
     const Outcome outcome = run({"join", dir()});
     EXPECT_EQ(outcome.exit_code, 78);
-    EXPECT_NE(outcome.err.find("chmod go-w"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("chmod -R go-w"), std::string::npos) << outcome.err;
     EXPECT_FALSE(executed());
     fs::permissions(open, fs::perms::group_write, fs::perm_options::remove);
   }

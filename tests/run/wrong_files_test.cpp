@@ -152,6 +152,26 @@ TEST_F(WrongFiles, AHoleInTheRecords_IsOneLineThatIsLeftOut) {
   EXPECT_LT(fs::file_size(layout_.metrics().path()), std::uint64_t{65} << 20);
 }
 
+// Most often all files of a copy have the wrong modes.
+TEST_F(WrongFiles, ModesOfKeysAndFiles_AreMendedByOneCommandEach) {
+  fs::create_directories(layout_.keys().path());
+  write(layout_.key_pair(), "secret");
+  write(layout_.metrics(), "");
+  const auto remedy = [this](const FilePath& open, fs::perms mode) {
+    fs::permissions(open.path(), mode);
+    const Status checked = check_trusted(layout_);
+    fs::permissions(open.path(), fs::perms::owner_all);
+    return checked ? "" : checked.error().hint;
+  };
+  const fs::perms read = fs::perms::owner_all | fs::perms::group_read,
+                  change = fs::perms::owner_all | fs::perms::group_write;
+  fs::permissions(layout_.key_pair().path(), fs::perms::owner_all);
+  EXPECT_EQ(remedy(layout_.keys(), read), str("chmod -R go-rwx ", layout_.keys().string()));
+  EXPECT_EQ(remedy(layout_.key_pair(), read), str("chmod -R go-rwx ", layout_.keys().string()));
+  EXPECT_EQ(remedy(layout_.metrics(), change), str("chmod -R go-w ", layout_.root().string()));
+  EXPECT_EQ(remedy(layout_.metrics(), read), "");
+}
+
 // A user can make a large file of holes at no cost.
 TEST_F(WrongFiles, RecordsLongerThanAnyRunsAre_AreNotReadAndSaidToBeSo) {
   EXPECT_TRUE(check_records(layout_));
