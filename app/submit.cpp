@@ -17,6 +17,7 @@
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
@@ -84,6 +85,8 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
     script.output = home / "slurm-%A_%a.out";
   } else {
     REKINDLE_CHECK(check_for_later(options, looks_only));
+    // The job would find this out only when it begins.
+    REKINDLE_CHECK(checkpoint::check_newest_usable(run::Layout(pattern).root()));
     if (!looks_only) {
       REKINDLE_TRY(const FilePath kept,
                    keep_program(run::Layout(pattern), {options.own_trainer, options.job.task.script}));

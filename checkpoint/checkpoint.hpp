@@ -114,6 +114,11 @@ std::optional<CheckpointId> await_newest(const FilePath& run_dir, const FilePath
                                          std::chrono::milliseconds patience,
                                          const std::function<bool()>& tired = nullptr);
 
+// An error (ExitCode::kConfig) if no attempt could restore the newest checkpoint before somebody mends it:
+// another user owns or may change its manifest or a shard, or the manifest has another format version. Damage
+// is no error, because a run then goes back to an earlier checkpoint.
+Status check_newest_usable(const FilePath& run_dir);
+
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and verifies the
 // checksums. On failure the content of `state` is invalid. Never calls libhdf5. Storage may show files of
 // other nodes late, so this waits up to `patience` for each file. ExitCode::kConfig: `state` is of another

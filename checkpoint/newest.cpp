@@ -47,4 +47,18 @@ std::optional<CheckpointId> await_newest(const FilePath& run_dir, const FilePath
   }
 }
 
+Status check_newest_usable(const FilePath& run_dir) {
+  REKINDLE_TRY(const auto committed, find_committed(run_dir));
+  if (committed.empty()) return {};
+  const FilePath directory = directory_of(run_dir, committed.front());
+  const auto manifest = read_manifest(directory);
+  if (!manifest && manifest.error().code == ExitCode::kConfig) return forward_error(manifest.error());
+  if (!manifest) return {};
+  for (const ShardEntry& shard : manifest->shards) {
+    const auto file = open_file(directory / shard.file, O_RDONLY | O_NONBLOCK);  // opening is the check
+    if (!file && file.error().code == ExitCode::kConfig) return forward_error(file.error());
+  }
+  return {};
+}
+
 }  // namespace rekindle::checkpoint

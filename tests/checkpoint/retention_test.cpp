@@ -93,6 +93,27 @@ TEST_F(Retention, OneThatTheGroupMayChange_StaysAndKeepsNoOther) {
             (std::vector<std::string>{"step-0000000020.t1.g1", "step-0000000040.t1.g1"}));
 }
 
+TEST_F(Retention, TheNewestThatTheGroupMayChange_IsNotUsable) {
+  const FilePath own = FilePath::below(run_dir, Trust::kOwn);
+  EXPECT_TRUE(check_newest_usable(own)) << "there is none";
+  committed({10, 1, 1});
+  committed({20, 1, 1});
+  EXPECT_TRUE(check_newest_usable(own));
+  const fs::path newest = directory_of(run_dir, {20, 1, 1});
+  for (const fs::path& open : {newest, newest / "manifest.json", newest / "shard-00001-of-00002.h5"}) {
+    fs::permissions(open, fs::perms::group_write, fs::perm_options::add);
+    const Status status = check_newest_usable(own);
+    ASSERT_FALSE(status) << open;
+    EXPECT_EQ(status.error().code, ExitCode::kConfig);
+    EXPECT_EQ(status.error().hint, str("chmod -R go-w ", run_dir.string()));
+    fs::permissions(open, fs::perms::group_write, fs::perm_options::remove);
+  }
+  fs::permissions(directory_of(run_dir, {10, 1, 1}), fs::perms::group_write, fs::perm_options::add);
+  EXPECT_TRUE(check_newest_usable(own)) << "an older one";
+  fs::remove(newest / "shard-00001-of-00002.h5");
+  EXPECT_TRUE(check_newest_usable(own)) << "an attempt goes back to the older one";
+}
+
 TEST_F(Retention, TheBest_IsKeptBesideTheNewest) {
   for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
   committed({10, 2, 1});
