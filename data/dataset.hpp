@@ -77,9 +77,11 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  // Writes a sample to `place` of a batch that make_room() has prepared with the same config. `key` seeds the
-  // random draws of the augmentation. Errors (kConfig): the sample cannot be used (ErrorKind::kDamage, or
-  // kOther), it has changed (kChangedData), or its storage does not answer now (kSystem: it is read again).
+  // Writes a sample to `place` of a batch that make_room() has prepared with the same config. `key` seeds all
+  // random draws (Rng of base/random.hpp): of a training sample, it differs from epoch to epoch; of a test
+  // sample, it depends on the index alone. Errors (kConfig): the sample cannot be used (ErrorKind::kDamage,
+  // or kOther), it has changed (kChangedData), or its storage does not answer now (kSystem: it is read
+  // again).
   virtual Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key,
                       Batch& batch, std::size_t place) const = 0;
   // The samples that this process has left out since the last call: the error of each, in a line.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "data/enough_memory.hpp"
 #include "data/read_sample.hpp"
@@ -17,6 +18,9 @@ namespace rekindle::data {
 namespace {
 
 constexpr const char* kSmaller = "a smaller --batch-size, or fewer threads";
+
+// Without the run's seed: all runs, and `rekindle evaluate` of any file, are measured on the same samples.
+std::uint64_t key_of_test_sample(std::size_t index) { return stream_key(0, Draws::kEvaluate, {index}); }
 
 }  // namespace
 
@@ -42,7 +46,8 @@ struct TestReader::Impl {
 
   Status read(std::size_t place) {
     return with_enough_memory("test samples", kSmaller, [&] {
-      return read_sample(dataset, Split::kTest, first + place, transform, 0, batch, place);
+      const std::size_t index = first + place;
+      return read_sample(dataset, Split::kTest, index, transform, key_of_test_sample(index), batch, place);
     });
   }
 

@@ -13,7 +13,8 @@ namespace rekindle::data {
 
 class TestReader {
  public:
-  // `threads` read, which begin with the first read(); 0: the caller does. Images are never augmented.
+  // `threads` read, which begin with the first read(); 0: the caller does. Images are never augmented. The
+  // key of a sample depends on its index alone.
   TestReader(const Dataset& dataset, int image_size, int threads);
   ~TestReader();
 

@@ -1,8 +1,11 @@
 // Data sets of other programs: what they say and what they write is checked.
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
 #include "data/test_reader.hpp"
@@ -93,6 +96,35 @@ TEST(OwnDataset, WhatReadLeavesOutOfAText_HasNoLabel_AlsoInABatchThatIsUsedAgain
   const auto tests = TestReader(dataset, 1, 0).read(0, 8);
   ASSERT_TRUE(tests) << tests.error().line();
   expect_left_out(*tests);
+}
+
+// Samples that are draws.
+class Drawing final : public Dataset {
+ public:
+  const DatasetInfo& info() const override { return info_; }
+  Status read(Split, std::size_t, const TransformConfig&, std::uint64_t key, Batch& batch,
+              std::size_t place) const override {
+    batch.images[place] = Rng(key).unit();
+    return {};
+  }
+
+ private:
+  const DatasetInfo info_{
+      .kind = "drawing", .channels = 1, .classes = 1, .train_count = 8, .test_count = 8, .content_hash = "1"};
+};
+
+// With one key for all, a data set would draw the same mask for each test sample.
+TEST(OwnDataset, TestSamplesDrawDifferentNumbers_AndTheSameOnesInEachBatch) {
+  const Drawing dataset;
+  for (const int threads : {0, 2}) {
+    TestReader reader(dataset, 1, threads);
+    const auto all = reader.read(0, 8);
+    ASSERT_TRUE(all) << all.error().line();
+    EXPECT_EQ(std::set(all->images.begin(), all->images.end()).size(), 8U);
+    const auto last = reader.read(5, 3);
+    ASSERT_TRUE(last) << last.error().line();
+    EXPECT_TRUE(std::equal(last->images.begin(), last->images.end(), all->images.begin() + 5));
+  }
 }
 
 class Throwing final : public Dataset {
