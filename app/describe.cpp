@@ -30,6 +30,7 @@ data::DatasetInfo data_from(const json& object) {
   info.channels = object.at("channels").get<int>();
   info.context = object.at("context").get<int>();
   info.classes = object.at("classes").get<int>();
+  info.image_size = object.value("image_size", 0);
   info.train_count = object.at("train_count").get<std::size_t>();
   info.test_count = object.at("test_count").get<std::size_t>();
   info.content_hash = object.at("content_hash").get<std::string>();
@@ -76,6 +77,7 @@ void add_to_json(json& description, const data::DatasetInfo& data) {
                          {"channels", data.channels},
                          {"context", data.context},
                          {"classes", data.classes},
+                         {"image_size", data.image_size},
                          {"train_count", data.train_count},
                          {"test_count", data.test_count},
                          {"content_hash", data.content_hash},

@@ -5,8 +5,9 @@
 //                           "datasets": [{"name", "what", "samples", "augment"}, ...]}
 //   describe JOB CHANNELS  {"tensors": [{"name", "dtype", "shape", "role"}, ...],
 //                           "tied": [other name, name, ...]}
-//   describe JOB           {"data": {"samples", "channels", "context", "classes", "train_count",
-//                                    "test_count", "content_hash", "earlier_hash", "change", "warning"},
+//   describe JOB           {"data": {"samples", "channels", "context", "classes", "image_size",
+//                                    "train_count", "test_count", "content_hash", "earlier_hash", "change",
+//                                    "warning"},
 //                           "tensors", "tied"}
 #pragma once
 

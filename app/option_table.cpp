@@ -107,7 +107,7 @@ constexpr OptionRow kTable[] = {
      "check everything, make a few steps in a folder of its own, and say what the run will take", "",
      add<&R::dry_run>},
     {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, int_number>},
-    {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "mnist-cnn 28, others 224",
+    {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "the data set's; mnist-cnn 28, others 224",
      add<&R::image_size, pixels>},
     {"augment", "NAME", kModel, kEqual,
      "random flips with crop (anywhere in the image) or resized-crop (a random part, resized); off; or on: "

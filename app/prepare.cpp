@@ -50,6 +50,7 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
   job.test_samples = info.test_count;
   job.task.data_hash = info.content_hash;
   if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
+  task::choose_image_size(job.task, info.image_size);
   if (job.task.classes < static_cast<std::uint64_t>(info.classes)) {
     return fail(ExitCode::kUsage,
                 str("--classes ", job.task.classes, " is less than the data set's ", info.classes),

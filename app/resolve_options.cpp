@@ -176,7 +176,9 @@ Status Resolver::model_and_data() {
     return refuse({"image-size", "model"}, str("--image-size: ", job_.task.model, " trains on text"),
                   "leave it out");
   job_.task.classes = raw_.classes.value_or(0);
-  job_.task.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
+  job_.task.image_size = raw_.image_size.value_or(0);
+  // A data set that is not built in may have a size of its own, which the trainer program knows.
+  if (text || data::find_dataset(job_.task.dataset)) task::choose_image_size(job_.task, 0);
   REKINDLE_CHECK(model_sizes(model, dataset));
   REKINDLE_CHECK(model_options(model));
   REKINDLE_CHECK(augmentation(dataset));

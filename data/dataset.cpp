@@ -64,6 +64,8 @@ Status check_info(const DatasetRow& row, const DatasetInfo& info) {
   if (text && info.context < 1) return refuse(str("is text with a context of ", info.context));
   if (!text && info.channels < 1) return refuse(str("has images of ", info.channels, " channels"));
   if (!text && info.context != 0) return refuse(str("has images, and a context of ", info.context));
+  if (info.image_size < 0 || (text && info.image_size != 0))
+    return refuse(str(text ? "is text" : "has images", ", and an image size of ", info.image_size));
   if (info.classes < 1) return refuse(str("has ", info.classes, " classes"));
   if (std::max(info.train_count, info.test_count) > kMostSamples)
     return refuse(str("has more than ", kMostSamples, " samples"));
@@ -121,6 +123,11 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
   std::ranges::fill(batch.images, 0.0F);
   std::ranges::fill(batch.tokens, 0);
   std::ranges::fill(batch.labels, images ? 0 : kNoLabel);
+}
+
+std::span<float> image_of(Batch& batch, std::size_t place) {
+  const std::size_t floats = batch.images.size() / batch.samples.size();
+  return std::span(batch.images).subspan(place * floats, floats);
 }
 
 Result<InputFile> open_data_file(const FilePath& path) {

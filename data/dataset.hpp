@@ -31,6 +31,9 @@ struct DatasetInfo {
   int channels = 0;  // of each image; text: 0
   int context = 0;   // of text: tokens in a sample; images: 0
   int classes = 0;   // 0 <= label < classes, or kNoLabel; and of text 0 <= token < classes
+  // Pixels of each side, if read() writes images of this size alone: the default of --image-size, and another
+  // one is refused. 0: images of any size, or text.
+  int image_size = 0;
   std::size_t train_count = 0, test_count = 0;  // samples
   std::vector<std::string> class_names = {};    // empty for text
   // XXH3-128 over all content and its split: part of a run's identity. Of images, the labels and pixels of
@@ -91,6 +94,9 @@ class Dataset {
 // Sizes `batch` for `samples` samples of a data set, and fills it with zeros, but the labels of a text with
 // kNoLabel.
 void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples);
+
+// The image at `place` of such a batch: channels x image_size x image_size.
+std::span<float> image_of(Batch& batch, std::size_t place);
 
 // What the reader of a data set needs to know besides the files. A data set ignores what it does not have.
 struct DatasetOptions {

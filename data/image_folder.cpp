@@ -82,9 +82,7 @@ class ImageFolder final : public Dataset {
     std::unique_ptr<Scratch> scratch = scratches_.take();
     const auto found = decode_readable(split, index, *scratch);
     if (!found) return forward_error(found.error());
-    const std::size_t floats = std::size_t{3} * config.image_size * config.image_size;
-    transform_pixels(config, scratch->pixels, key, std::span(batch.images).subspan(place * floats, floats),
-                     scratch->memory);
+    transform_pixels(config, scratch->pixels, key, image_of(batch, place), scratch->memory);
     batch.labels[place] = listing_.files(split)[*found].label;
     scratches_.give_back(std::move(scratch));
     return {};

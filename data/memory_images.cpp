@@ -31,9 +31,7 @@ Image MemoryImages::image(Split split, std::size_t index) const {
 
 Status MemoryImages::read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key,
                           Batch& batch, std::size_t place) const {
-  const std::size_t floats = static_cast<std::size_t>(info_.channels) * config.image_size * config.image_size;
-  transform(preprocessing_, config, image(split, index), key,
-            std::span(batch.images).subspan(place * floats, floats));
+  transform(preprocessing_, config, image(split, index), key, image_of(batch, place));
   batch.labels[place] = label(split, index);
   return {};
 }

@@ -39,6 +39,15 @@ Status check_classes(const Job& job, const data::DatasetInfo& info) {
       "evaluate on data with the classes that the model was trained for");
 }
 
+// The options of a checkpoint's model cannot be given: other data can.
+Status fit(Job& job, const data::DatasetInfo& info) {
+  Status completed = complete_from_data(job, info);
+  if (completed || job.task.data_hash.empty()) return completed;
+  Error error = std::move(completed.error());
+  error.hint = "evaluate on data of the size that the model was trained for";
+  return forward_error(std::move(error));
+}
+
 Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job, const data::DatasetInfo& info) {
   const checkpoint::State state = replica.state();
   const checkpoint::StateSpec model = checkpoint::spec_of(state);
@@ -96,7 +105,7 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
   Evaluation evaluation;
   evaluation.data = dataset->info();
   const data::DatasetInfo& info = evaluation.data;
-  if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
+  REKINDLE_CHECK(fit(job, info));
   REKINDLE_CHECK(check_classes(job, info));
   if (info.test_count == 0)
     return fail(ExitCode::kConfig, str("the data in ", job.task.data, " have no test samples"),

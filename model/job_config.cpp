@@ -1,5 +1,6 @@
 #include "model/job_config.hpp"
 
+#include "base/text.hpp"
 #include "protocol/training.hpp"
 
 namespace rekindle::model {
@@ -32,6 +33,16 @@ ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
   config.device = job.device;
   config.threads = static_cast<int>(job.threads);
   return config;
+}
+
+Status complete_from_data(Job& job, const data::DatasetInfo& info) {
+  if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
+  task::choose_image_size(job.task, info.image_size);
+  if (info.image_size > 0 && job.task.image_size != static_cast<std::uint64_t>(info.image_size))
+    return fail(ExitCode::kUsage,
+                str("--image-size ", job.task.image_size, " is not that of the data set ", job.task.dataset),
+                str("use --image-size ", info.image_size, ", or leave it out"));
+  return {};
 }
 
 Samples samples_of(const data::Batch& batch) {

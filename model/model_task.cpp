@@ -160,7 +160,7 @@ Result<StateDescription> describe(const Job& job, int channels, const MoreRows& 
 Result<TaskDescription> describe_with_data(Job job, const MoreRows& more) {
   REKINDLE_TRY(const std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   const data::DatasetInfo& info = dataset->info();
-  if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
+  REKINDLE_CHECK(complete_from_data(job, info));
   REKINDLE_TRY(StateDescription state, describe(job, info.channels, more));
   return TaskDescription{info, std::move(state)};
 }

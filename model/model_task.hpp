@@ -28,7 +28,8 @@ struct TaskDescription {
   data::DatasetInfo data;
   StateDescription state;
 };
-// The same with the job's data set, which is opened. A job without classes has those of the data set.
+// The same with the job's data set, which is opened. A job without classes or an image size has those of the
+// data set.
 Result<TaskDescription> describe_with_data(protocol::Job job, const MoreRows& more = {});
 
 }  // namespace rekindle::model

@@ -32,6 +32,12 @@ json identity_of_model(const Options& options) {
 
 }  // namespace
 
+void choose_image_size(Options& options, int of_data) {
+  if (options.image_size > 0) return;
+  const std::uint64_t usual = options.model == "mnist-cnn" ? 28 : 224;
+  options.image_size = of_data > 0 ? static_cast<std::uint64_t>(of_data) : usual;
+}
+
 // `python -m` would look for modules in the current folder first, which another user may have made. Processes
 // that the script spawns get this sys.path from multiprocessing.
 std::vector<std::string> python_trainer(const Options& options) {

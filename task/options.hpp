@@ -49,6 +49,10 @@ inline void from_json(const nlohmann::json& nlohmann_json_j, Options& nlohmann_j
 }
 #undef REKINDLE_TASK_FIELDS
 
+// Gives options without an image size (0) that of the data set, or if its images have any (0), the usual one
+// of the model.
+void choose_image_size(Options& options, int of_data);
+
 inline bool is_script(const Options& options) { return !options.script.empty(); }
 // The command that starts a trainer of a script, without the trainer's options.
 std::vector<std::string> python_trainer(const Options& options);

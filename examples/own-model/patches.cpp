@@ -4,6 +4,7 @@
 #include <rekindle/base/hash.hpp>
 #include <rekindle/data/formats.hpp>
 #include <rekindle/trainer.hpp>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,7 @@ class Patches final : public Dataset {
     info_.kind = "patches";
     info_.samples = SampleKind::kImages;
     info_.channels = 1;
+    info_.image_size = kSide;
     info_.classes = kLabels;
     info_.test_count = count / 10;
     info_.train_count = count - info_.test_count;
@@ -30,16 +32,14 @@ class Patches final : public Dataset {
 
   const DatasetInfo& info() const override { return info_; }
 
-  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t, Batch& batch,
+  Status read(Split split, std::size_t index, const TransformConfig&, std::uint64_t, Batch& batch,
               std::size_t place) const override {
-    if (config.image_size != static_cast<int>(kSide))
-      return fail(ExitCode::kConfig, "the images of patches have 8 pixels a side", "use --image-size 8");
     const std::size_t record = split == Split::kTrain ? index : info_.train_count + index;
     const std::byte* bytes = &records_[record * kRecord];
     batch.labels[place] = std::to_integer<std::int64_t>(bytes[0]);
+    const std::span<float> pixels = image_of(batch, place);
     for (std::size_t i = 0; i < kPixels; ++i)
-      batch.images[place * kPixels + i] =
-          static_cast<float>(std::to_integer<int>(bytes[1 + i])) / 255.0F - 0.5F;
+      pixels[i] = static_cast<float>(std::to_integer<int>(bytes[1 + i])) / 255.0F - 0.5F;
     return {};
   }
 

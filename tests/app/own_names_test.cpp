@@ -43,6 +43,7 @@ TEST_F(OwnNames, OwnModelAndDataSet_AskedOnce) {
   const protocol::Job job = job_of({"--model", "own-net", "--dataset", "own-images"});
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(job.task.augment, "crop");
+  EXPECT_EQ(job.task.image_size, 0U) << "the data set may have a size of its own";
   EXPECT_EQ(job.task.layers, 0U);
   EXPECT_EQ(job.task.context, 0U);
 }

@@ -215,6 +215,8 @@ TEST(OwnDataset, InfoThatDoesNotSuitItsRow_IsRefused) {
             "the data set own is text, and has 3 channels" + end);
   EXPECT_EQ(with([](DatasetInfo& info) { info.context = 0; }),
             "the data set own is text with a context of 0" + end);
+  EXPECT_EQ(with([](DatasetInfo& info) { info.image_size = 8; }),
+            "the data set own is text, and an image size of 8" + end);
   EXPECT_EQ(with([](DatasetInfo& info) { info.classes = 0; }), "the data set own has 0 classes" + end);
   EXPECT_EQ(with([](DatasetInfo& info) { info.train_count = std::size_t{1} << 32; }),
             "the data set own has more than 4294967295 samples" + end);

@@ -159,10 +159,10 @@ TEST_F(OddModels, LastGradientThatIsNotFinite_70AndNothingIsSaved) {
 
 TEST_F(OddModels, RowsOfNumbersWithANumberToPredict_SameBits) {
   const auto regression = [&](const char* name, const char* data, int workers) {
-    return Arguments{"local", "--run-dir",   scratch_ / name, "--model",      "regression", "--dataset",
-                     data,    "--data",      data_,           "--image-size", "1",          "--batch-size",
-                     "16",    "--steps",     "200",           "--workers",    str(workers), "--micro-batches",
-                     "4",     "--optimizer", "adamw",         "--lr",         "0.05"};
+    return Arguments{"local", "--run-dir", scratch_ / name, "--model",         "regression", "--dataset",
+                     data,    "--data",    data_,           "--batch-size",    "16",         "--steps",
+                     "200",   "--workers", str(workers),    "--micro-batches", "4",          "--optimizer",
+                     "adamw", "--lr",      "0.05"};
   };
   train(regression("one", "table", 1));
   train(regression("two", "table", 2));
@@ -174,6 +174,11 @@ TEST_F(OddModels, RowsOfNumbersWithANumberToPredict_SameBits) {
   EXPECT_THAT(metrics, AllOf(HasSubstr("test_loss"), Not(HasSubstr("accuracy"))));
   EXPECT_LT(nlohmann::json::parse(evaluated.out).at("loss").get<double>(), 1)
       << "27.8 at first" << evaluated.out;
+  const Outcome other_size = trainer(regression("sized", "table", 1) + Arguments{"--image-size", "2"});
+  EXPECT_EQ(other_size.exit_code, 64);
+  EXPECT_THAT(other_size.err,
+              HasSubstr("--image-size 2 is not that of the data set table: use --image-size 1"));
+  EXPECT_FALSE(fs::exists(scratch_ / "sized"));
   const Outcome no_hash = trainer(regression("three", "no-hash", 1));
   EXPECT_EQ(no_hash.exit_code, 78);
   EXPECT_THAT(no_hash.err,

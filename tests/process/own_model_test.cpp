@@ -41,10 +41,9 @@ class OwnModel : public testing::Test {
     return scratch_ / "patches.bin";
   }
   Arguments job(const fs::path& run_dir, int workers, int steps) const {
-    return {"local",     "--run-dir",    run_dir,   "--workers",    str(workers), "--model",
-            "small-cnn", "--dataset",    "patches", "--data",       data(),       "--steps",
-            str(steps),  "--image-size", "8",       "--batch-size", "16",         "--micro-batches",
-            "4"};
+    return {"local",     "--run-dir",    run_dir,   "--workers",       str(workers), "--model",
+            "small-cnn", "--dataset",    "patches", "--data",          data(),       "--steps",
+            str(steps),  "--batch-size", "16",      "--micro-batches", "4"};
   }
   void train(const Arguments& program, const Arguments& arguments) const {
     const CommandOutput done = run_program(program + arguments);

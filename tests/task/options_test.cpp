@@ -26,6 +26,20 @@ TEST(TaskOptions, StandAmongTheFieldsOfAnObjectAndComeBack) {
   EXPECT_EQ(json(back), json(options));
 }
 
+TEST(TaskOptions, AnImageSizeThatWasNotGiven_IsThatOfTheData_OrElseOfTheModel) {
+  const auto chosen = [](const char* model, std::uint64_t given, int of_data) {
+    Options options;
+    options.model = model;
+    options.image_size = given;
+    choose_image_size(options, of_data);
+    return options.image_size;
+  };
+  EXPECT_EQ(chosen("vgg11", 0, 0), 224U);
+  EXPECT_EQ(chosen("mnist-cnn", 0, 0), 28U);
+  EXPECT_EQ(chosen("mnist-cnn", 0, 8), 8U);
+  EXPECT_EQ(chosen("vgg11", 32, 8), 32U) << "which is refused elsewhere";
+}
+
 // Checkpoints of earlier versions have exactly these entries.
 TEST(TaskOptions, IdentityOfAModel_HasWhatMakesTheBits) {
   Options options;

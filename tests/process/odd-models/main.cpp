@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <rekindle/trainer.hpp>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 
@@ -156,6 +157,7 @@ class Table final : public rekindle::data::Dataset {
   explicit Table(const char* hash, int classes = 1) {
     info_.kind = "table";
     info_.channels = kFeatures + 1;
+    info_.image_size = 1;
     info_.classes = classes;
     info_.train_count = 64;
     info_.test_count = 16;
@@ -165,7 +167,7 @@ class Table final : public rekindle::data::Dataset {
   Status read(rekindle::data::Split split, std::size_t index, const rekindle::data::TransformConfig&,
               std::uint64_t, rekindle::data::Batch& batch, std::size_t place) const override {
     const std::size_t row = split == rekindle::data::Split::kTrain ? index : 64 + index;
-    float* const to = &batch.images[place * (kFeatures + 1)];
+    const std::span<float> to = rekindle::data::image_of(batch, place);
     for (std::size_t i = 0; i < kFeatures; ++i) {
       to[i] = static_cast<float>((row * (i + 3)) % 17) / 17.0F;
       to[kFeatures] += static_cast<float>(i) * to[i];
