@@ -49,8 +49,8 @@ struct ModelConfig {
   std::span<const ModelRow* const> more_models = {};
 };
 
-// Refuses what cannot be built: an unknown model or optimizer, images too small, numbers out of range
-// (ExitCode::kConfig).
+// Refuses what cannot be built: an unknown model or optimizer, images too small, one class for a model
+// without a loss of its own, numbers out of range (ExitCode::kConfig).
 Status check_config(const ModelConfig& config);
 
 // The samples of a micro-batch: images with a label each, or contexts of tokens with the next token as the

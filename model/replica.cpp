@@ -206,6 +206,10 @@ Status check_config(const ModelConfig& config) {
     return fail(ExitCode::kConfig, std::move(what), std::move(hint));
   };
   if (config.classes < 1) return refuse(str(config.classes, " classes"), "a model needs at least one");
+  // Its cross-entropy is 0 for any output.
+  if (config.classes == 1 && row->loss == nullptr)
+    return refuse(str(config.model, " has no loss of its own, and the data set one class: nothing to learn"),
+                  "give the model's row a loss, or the data set more classes");
   if (config.threads < 1) return refuse(str(config.threads, " threads"), "use --threads 1 or more");
   if (row->samples == data::SampleKind::kText && config.channels > 0)
     return refuse(str(config.model, " trains on text, and this data set has images"), "use --dataset text");

@@ -47,6 +47,24 @@ TEST(OwnLoss, IsUsedAndHasToBeAScalarWithAGradient) {
   EXPECT_NE(train(*constant).loss.error().line().find("the model's loss has no gradient"), std::string::npos);
 }
 
+// Cross-entropy of one class is 0 whatever the model answers.
+TEST(OwnLoss, OneClassWithoutIt_Refused) {
+  ModelRow row = kProbe;
+  const ModelRow* const rows[] = {&row};
+  ModelConfig config;
+  config.model = row.name;
+  config.classes = 1;
+  config.more_models = rows;
+  const Status checked = check_config(config);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ExitCode::kConfig);
+  EXPECT_EQ(checked.error().line(),
+            "probe has no loss of its own, and the data set one class: nothing to learn: give the model's "
+            "row a loss, or the data set more classes");
+  row.loss = [](const at::Tensor& outputs, const at::Tensor&) { return outputs.mean(); };
+  EXPECT_TRUE(check_config(config));
+}
+
 // The class with the largest output would be one of 3 columns, whatever the columns are.
 TEST(OwnLoss, OverOtherColumnsThanTheClasses_HasNoAccuracy) {
   build_of = linear;
