@@ -75,6 +75,9 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   raw.model = job.task.model;
   if (!options.given.contains("dataset")) raw.dataset = job.task.dataset;
   if (job.task.context == 0) raw.image_size = size(job.task.image_size);  // else of a model of text
+  raw.seed = job.seed;
+  raw.batch_size = job.batch_size;
+  raw.micro_batches = job.micro_batches;
   raw.precision = job.precision;
   if (raw.precision == "tf32" && (raw.device == "cpu" || !kCudaModels || !has_gpu())) raw.precision = "fp32";
   raw.classes = size(job.task.classes);
@@ -162,19 +165,26 @@ Answer answer_from(const json& object) {
   return answer;
 }
 
+// Those of a micro-batch: a loss that is no mean over samples, or draws random numbers, is as the run has it.
+std::uint64_t samples_at_a_time(const Job& job, const Given& given, const EvaluateOptions& options) {
+  constexpr std::uint64_t kOfAFile = 64;
+  return options.batch_size.value_or(given.manifest ? job.batch_size / job.micro_batches : kOfAFile);
+}
+
 Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& options,
                    const fs::path& own_trainer) {
   ProgressView view(stderr);
   TrainerQuestion question{
       .limit = kLimit, .in = given.tensors.get(), .on_answer = evaluation_shown_by(view)};
+  const std::uint64_t samples = samples_at_a_time(job, given, options);
   if (is_script(job)) {
     json about = job;
-    about["evaluate_at_a_time"] = options.batch_size;
+    about["evaluate_at_a_time"] = samples;
     question.words = {"--evaluate", job.task.script_folder, job.task.script, about.dump()};
     question.words.insert(question.words.end(), job.task.script_arguments.begin(),
                           job.task.script_arguments.end());
   } else {
-    question.words = {kEvaluateTensors, json(job).dump(), str(options.batch_size), options.source.string()};
+    question.words = {kEvaluateTensors, json(job).dump(), str(samples), options.source.string()};
   }
   const auto lines = is_script(job) ? ask_script(job, question) : ask_trainer(own_trainer, question);
   view.clear();

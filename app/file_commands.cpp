@@ -164,8 +164,9 @@ struct EvaluateCommand : Command {
                      "the parameters themselves, although the run has a moving average (--ema)");
     command.add_flag("--per-class", options.per_class, "the accuracy of each class");
     command.add_flag("--json", options.json, "for programs");
-    command.add_option("--batch-size", options.batch_size, "samples at a time")
-        ->capture_default_str()
+    command
+        .add_option("--batch-size", options.batch_size,
+                    "samples at a time; default: those of a micro-batch of the run, of a file 64")
         ->transform(whole_number(1, kMostSamples));
     command.add_option("--threads", options.threads, "default: every processor that it may use")
         ->transform(threads());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -13,6 +14,8 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -197,6 +200,21 @@ TEST_F(OddModels, OtherColumnsThanClasses_NoAccuracyIsReported_AndTheLowestLossI
   const nlohmann::json answer = nlohmann::json::parse(all.out);
   EXPECT_FALSE(answer.contains("accuracy")) << answer;
   EXPECT_TRUE(answer.at("classes").empty()) << answer;
+}
+
+// Of another number of samples at a time, or of another seed, other numbers are drawn.
+TEST_F(OddModels, LossWithRandomNumbers_EvaluateSaysWhatTheRunSaid) {
+  const fs::path dir = scratch_ / "drawing";
+  train(job(dir, "drawing", 2, 3) + Arguments{"--seed", "7"});
+  const auto own = run::last_evaluation(run::Layout(dir));
+  ASSERT_TRUE(own);
+  const auto loss = [&](const Arguments& more) {
+    const Outcome evaluated = trainer(Arguments{"evaluate", dir, "--json"} + more);
+    EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+    return nlohmann::json::parse(evaluated.out).at("loss").get<double>();
+  };
+  EXPECT_NEAR(loss({}), own->at("test_loss").get<double>(), 1e-3);
+  EXPECT_GT(std::abs(loss({"--batch-size", "16"}) - own->at("test_loss").get<double>()), 1e-2);
 }
 
 TEST_F(OddModels, LeafThatEachPassMakesAnew_IsTrained) {
