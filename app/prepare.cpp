@@ -57,9 +57,6 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
                 "leave --classes out");
   }
   const bool text = info.samples == data::SampleKind::kText;
-  if (text && static_cast<std::uint64_t>(info.context) != job.task.context)
-    return fail(ExitCode::kUsage, "--context is not that of the data set",
-                str("use --context ", info.context));
   const std::string best = run::best_by(job.best_metric).name;
   if ((best == "top5" && (text || job.task.classes <= 5)) || (best == "accuracy" && job.task.classes < 2))
     return fail(ExitCode::kUsage, str("--best-metric ", best, ": there is none"), "leave it out");

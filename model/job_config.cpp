@@ -38,6 +38,10 @@ ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
 Status complete_from_data(Job& job, const data::DatasetInfo& info) {
   if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
   task::choose_image_size(job.task, info.image_size);
+  if (info.samples == data::SampleKind::kText && job.task.context != static_cast<std::uint64_t>(info.context))
+    return fail(ExitCode::kUsage,
+                str("--context ", job.task.context, " is not that of the data set ", job.task.dataset),
+                str("use --context ", info.context));
   if (info.image_size > 0 && job.task.image_size != static_cast<std::uint64_t>(info.image_size))
     return fail(ExitCode::kUsage,
                 str("--image-size ", job.task.image_size, " is not that of the data set ", job.task.dataset),

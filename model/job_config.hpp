@@ -16,8 +16,8 @@ ModelConfig model_config(const protocol::Job& job, int channels, const MoreRows&
 
 Result<std::unique_ptr<data::Dataset>> open_data(const protocol::Job& job, const MoreRows& more);
 
-// Gives a job without classes or an image size those of its data set. Error (kUsage): the image size is not
-// that of the data set.
+// Gives a job without classes or an image size those of its data set. Errors (kUsage): the context or the
+// image size is not that of the data set.
 Status complete_from_data(protocol::Job& job, const data::DatasetInfo& info);
 
 // A view of the batch.

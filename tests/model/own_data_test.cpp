@@ -40,7 +40,22 @@ const data::DatasetRow kSized = {"sized",
                                                                               .content_hash = "1"});
                                  },
                                  nullptr};
-const data::DatasetRow* const kRows[] = {&kSized};
+const data::DatasetRow kShort = {
+    "short",
+    "texts of 4 tokens",
+    data::SampleKind::kText,
+    data::Augment::kOff,
+    [](const auto&, const auto&) -> Result<std::unique_ptr<data::Dataset>> {
+      return std::make_unique<Blank>(DatasetInfo{.kind = "short",
+                                                 .samples = data::SampleKind::kText,
+                                                 .context = 4,
+                                                 .classes = 10,
+                                                 .train_count = 8,
+                                                 .test_count = 8,
+                                                 .content_hash = "1"});
+    },
+    nullptr};
+const data::DatasetRow* const kRows[] = {&kSized, &kShort};
 const MoreRows kMore = {.datasets = kRows};
 
 // Without an image size, which is the data set's then.
@@ -81,6 +96,26 @@ TEST(OwnData, EvaluationWithAnotherImageSize_Refused) {
   EXPECT_EQ(refused_evaluation(job), what + "use --image-size 8, or leave it out");
   job.task.data_hash = "of a checkpoint";
   EXPECT_EQ(refused_evaluation(job), what + "evaluate on data of the size that the model was trained for");
+}
+
+// The memory of a batch has the data's context, and the model would take it for other samples.
+TEST(OwnData, AnotherContext_RefusedInARunAndInAnEvaluation) {
+  protocol::Job job;
+  job.task.model = "gpt";
+  job.task.dataset = "short";
+  job.task.layers = job.task.heads = 1;
+  job.task.width = 8;
+  job.task.context = 2;
+  const std::string line = "--context 2 is not that of the data set short: ";
+  const auto described = describe_with_data(job, kMore);
+  ASSERT_FALSE(described);
+  EXPECT_EQ(described.error().code, ExitCode::kUsage);
+  EXPECT_EQ(described.error().line(), line + "use --context 4");
+  EXPECT_EQ(refused_evaluation(job), line + "use --context 4");
+  job.task.data_hash = "of a checkpoint";
+  EXPECT_EQ(refused_evaluation(job), line + "evaluate on data of the size that the model was trained for");
+  job.task.context = 4;
+  EXPECT_TRUE(describe_with_data(job, kMore));
 }
 
 }  // namespace
