@@ -1,10 +1,13 @@
 #include "model/model_task.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
@@ -38,6 +41,19 @@ data::LoaderConfig loader_config(const Job& job) {
                       data::augment_of(job.task.augment).value_or(data::Augment::kOff)};
   config.threads = static_cast<int>(job.loader_threads);
   return config;
+}
+
+// Of a micro-batch whose loss is not finite. The training may have diverged, so this is no error of the
+// sample.
+void log_sample_not_finite(const data::Batch& batch) {
+  const auto* const found =
+      std::ranges::find_if_not(batch.images, [](float value) { return std::isfinite(value); });
+  if (found == batch.images.end()) return;
+  const std::size_t place =
+      static_cast<std::size_t>(found - batch.images.begin()) / (batch.images.size() / batch.samples.size());
+  log_warning(str("training sample ", batch.samples[place], " has the value ", *found,
+                  ", and the loss of its micro-batch (", batch.micro_batch, " of step ", batch.step,
+                  ") is not finite"));
 }
 
 class ModelTask final : public trainer::Task {
@@ -100,6 +116,7 @@ class ModelTask final : public trainer::Task {
     const Status settled = replica_->settle();
     if (!result && result.error().kind != ErrorKind::kAborted) return result;  // it says more
     REKINDLE_CHECK(settled);
+    if (result && !std::isfinite(result->loss)) log_sample_not_finite(*batch);
     ahead_.used();
     if (result) result->waited_ms = waited.count();
     return result;

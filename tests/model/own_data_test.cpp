@@ -1,10 +1,15 @@
 // Data sets of other programs, and what a job says about them.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/log.hpp"
 #include "model/evaluation.hpp"
 #include "model/model_task.hpp"
 
@@ -13,14 +18,18 @@ namespace {
 
 using data::DatasetInfo;
 
+// Zeros, and in images of sample 5 one number.
 class Blank final : public data::Dataset {
  public:
   explicit Blank(DatasetInfo info) : info_(std::move(info)) {}
   const DatasetInfo& info() const override { return info_; }
-  Status read(data::Split, std::size_t, const data::TransformConfig&, std::uint64_t, data::Batch&,
-              std::size_t) const override {
+  Status read(data::Split, std::size_t index, const data::TransformConfig&, std::uint64_t, data::Batch& batch,
+              std::size_t place) const override {
+    if (index == 5 && !batch.images.empty()) data::image_of(batch, place).back() = number;
     return {};
   }
+
+  static inline float number = 0;
 
  private:
   const DatasetInfo info_;
@@ -116,6 +125,37 @@ TEST(OwnData, AnotherContext_RefusedInARunAndInAnEvaluation) {
   EXPECT_EQ(refused_evaluation(job), line + "evaluate on data of the size that the model was trained for");
   job.task.context = 4;
   EXPECT_TRUE(describe_with_data(job, kMore));
+}
+
+// A person can look at the sample then, and need not guess a rate.
+TEST(OwnData, LossThatIsNotFinite_TheSampleWithSuchANumberIsNamed) {
+  start_logging("test", FilePath(), LogLevel::kWarning);
+  protocol::Job job = job_on_images();
+  job.task.image_size = 8;
+  job.batch_size = 8;
+  job.micro_batches = 1;
+  const auto said_with = [&](float number) {
+    Blank::number = number;
+    const auto task = std::move(make_model_task(job, kMore).value());
+    std::vector<float> gradient(task->gradient_floats());
+    task->expect_steps(0, {0}, {0});
+    testing::internal::CaptureStderr();
+    const std::atomic<bool> go_on{false};
+    const auto result = task->train(0, 0, gradient, go_on);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(result) << result.error().line();
+    EXPECT_EQ(result && std::isfinite(result->loss), number == 0);
+    task->end_of_steps();
+    return said;
+  };
+  EXPECT_EQ(said_with(0).find("training sample"), std::string::npos);
+  const std::string said = said_with(std::numeric_limits<float>::quiet_NaN());
+  Blank::number = 0;
+  EXPECT_NE(
+      said.find("training sample 5 has the value nan, and the loss of its micro-batch (0 of step 0) is not "
+                "finite"),
+      std::string::npos)
+      << said;
 }
 
 }  // namespace
