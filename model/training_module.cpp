@@ -76,18 +76,22 @@ Result<std::unique_ptr<TrainingModule>> TrainingModule::make(const ModelRow& row
 }
 
 Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::Tensor& targets) {
-  at::Tensor outputs = module_.forward<at::Tensor>(batch.inputs);
-  if (row_.samples == data::SampleKind::kText && outputs.dim() > 2) outputs = outputs.flatten(0, -2);
+  const bool text = row_.samples == data::SampleKind::kText;
+  const at::Tensor returned = module_.forward<at::Tensor>(batch.inputs);
+  const at::Tensor outputs = text && returned.dim() > 2 ? returned.flatten(0, -2) : returned;
+  const char* const wanted =
+      text ? "it has to be [samples, tokens, vocabulary]" : "it has to be [samples, classes]";
   if (outputs.dim() != 2 || outputs.size(0) != targets.size(0))
     return fail(
         ExitCode::kConfig,
-        str("the model's output has shape ", at::str(outputs.sizes()), " for ", targets.size(0), " targets"),
-        "it has to be [samples, classes]");
+        str("the model's output has shape ", at::str(returned.sizes()), " for ", targets.size(0), " targets"),
+        wanted);
   if (row_.loss == nullptr && outputs.size(1) < options_.classes)
-    return fail(ExitCode::kConfig,
-                str("the model's output has shape ", at::str(outputs.sizes()), ", and the data have ",
-                    options_.classes, " classes"),
-                "it has to be [samples, classes]: the model gets their number as ModelOptions::classes");
+    return fail(
+        ExitCode::kConfig,
+        str("the model's output has shape ", at::str(returned.sizes()), ", and the data have ",
+            options_.classes, " classes"),
+        str(wanted, ": the model gets their number as ModelOptions::", text ? "vocabulary" : "classes"));
   if (options_.needs_accuracy && !names_classes(outputs))
     return fail(ExitCode::kConfig,
                 str("the model's output has ", outputs.size(1), " columns for ", options_.classes,

@@ -69,6 +69,32 @@ TEST(TrainingModule, AParameterThatIsUsedTwiceGetsTheSum_OneThatIsNotUsedGetsNoF
   EXPECT_EQ(both.of(1).abs().sum().item<float>(), 0);
 }
 
+// What a text classifier returns is [samples, classes], too.
+TEST(TrainingModule, OutputOfAnotherShape_TheHintIsThatOfTheSamples) {
+  build_of = linear;
+  forward_of = use_linear;
+  const auto error_of = [](data::SampleKind samples, const at::Tensor& targets, std::int64_t classes) {
+    ModelRow row = kProbe;
+    row.samples = samples;
+    const auto module = std::move(TrainingModule::make(row, {}, {.classes = classes}, 1, at::kCPU).value());
+    const at::Tensor values =
+        at::zeros({static_cast<std::int64_t>(trainer::StateLayout(module->tensors()).floats())});
+    EXPECT_TRUE(module->bind(trainer::StateLayout(module->tensors()), values));
+    const auto answers = module->evaluate({kBatch.inputs, targets, kBatch.learned}, 1, values, kGoOn);
+    return answers ? "" : answers.error().line();
+  };
+  using enum data::SampleKind;
+  const at::Tensor each = at::zeros({8}, at::kLong), once = at::zeros({4}, at::kLong);
+  EXPECT_EQ(error_of(kImages, each, 3),
+            "the model's output has shape [4, 3] for 8 targets: it has to be [samples, classes]");
+  EXPECT_EQ(error_of(kText, each, 3),
+            "the model's output has shape [4, 3] for 8 targets: it has to be [samples, tokens, vocabulary]");
+  EXPECT_EQ(
+      error_of(kText, once, 5),
+      "the model's output has shape [4, 3], and the data have 5 classes: it has to be [samples, tokens, "
+      "vocabulary]: the model gets their number as ModelOptions::vocabulary");
+}
+
 // A transposed weight, and a part of it, begin at the weight's address.
 TEST(TrainingModule, ViewsOfAParameterGetTheSameGradientByEitherOperator) {
   build_of = [](nn::Module& module) { module.register_parameter("w", at::arange(16).view({4, 4}) * 0.01); };
