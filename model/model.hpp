@@ -50,7 +50,8 @@ struct ModelConfig {
 };
 
 // Refuses what cannot be built: an unknown model or optimizer, images too small, one class for a model
-// without a loss of its own, numbers out of range (ExitCode::kConfig).
+// without a loss of its own, a best checkpoint by an accuracy that the model does not have, numbers out of
+// range (ExitCode::kConfig).
 Status check_config(const ModelConfig& config);
 
 // The samples of a micro-batch: images with a label each, or contexts of tokens with the next token as the

@@ -59,11 +59,20 @@ struct ModelRow {
   // ones with the same arguments in each micro-batch, read no value on the host, and keep nothing there.
   // Faster.
   bool recordable = false;
+  // false: the outputs do not say which class a sample has (a contrastive model, one that predicts numbers),
+  // so that no accuracy is reported, whatever the number of columns is.
+  bool has_accuracy = true;
 
   // This row, recordable.
   constexpr ModelRow recorded() const {
     ModelRow row = *this;
     row.recordable = true;
+    return row;
+  }
+  // This row, without an accuracy.
+  constexpr ModelRow without_accuracy() const {
+    ModelRow row = *this;
+    row.has_accuracy = false;
     return row;
   }
 };

@@ -210,6 +210,9 @@ Status check_config(const ModelConfig& config) {
   if (config.classes == 1 && row->loss == nullptr)
     return refuse(str(config.model, " has no loss of its own, and the data set one class: nothing to learn"),
                   "give the model's row a loss, or the data set more classes");
+  if (config.needs_accuracy && !row->has_accuracy)
+    return refuse(str(config.model, " has no accuracy to choose the best checkpoint by"),
+                  "use --best-metric loss");
   if (config.threads < 1) return refuse(str(config.threads, " threads"), "use --threads 1 or more");
   if (row->samples == data::SampleKind::kText && config.channels > 0)
     return refuse(str(config.model, " trains on text, and this data set has images"), "use --dataset text");

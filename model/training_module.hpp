@@ -91,7 +91,7 @@ class TrainingModule {
   // Whether the columns of `outputs` stand for classes. A loss of the row's own may be of other columns, such
   // as those of an embedding: then the metrics have no values.
   bool names_classes(const at::Tensor& outputs) const {
-    return row_.loss == nullptr || outputs.size(1) == options_.classes;
+    return row_.has_accuracy && (row_.loss == nullptr || outputs.size(1) == options_.classes);
   }
   // The model's answer, [targets, classes] float32. With a loss of the row's own, any number of columns.
   Result<at::Tensor> answer(const TrainingBatch& batch, const at::Tensor& targets);

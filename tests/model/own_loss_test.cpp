@@ -90,5 +90,35 @@ TEST(OwnLoss, OverOtherColumnsThanTheClasses_HasNoAccuracy) {
   }
 }
 
+// As many columns as classes by chance: the three numbers of an embedding, and three classes.
+TEST(OwnLoss, RowWithoutAccuracy_HasNoneWithAnyColumns) {
+  build_of = linear;
+  forward_of = use_linear;
+  ModelRow own = kProbe;
+  own.loss = [](const at::Tensor& outputs, const at::Tensor&) { return outputs.pow(2).mean(); };
+  const ModelRow row = own.without_accuracy();
+  const auto module = std::move(TrainingModule::make(row, {}, {.classes = 3}, 1, at::kCPU).value());
+  const Trained trained = train(*module);
+  ASSERT_TRUE(trained.loss) << trained.loss.error().line();
+  ASSERT_EQ(trained.loss->metrics.size(), 1U);
+  EXPECT_EQ(trained.loss->metrics[0].count, 0U);
+  const auto answers =
+      module->evaluate(kBatch, 1, at::zeros({static_cast<std::int64_t>(trained.layout.floats())}), kGoOn);
+  ASSERT_TRUE(answers) << answers.error().line();
+  EXPECT_EQ(answers->sums.metrics.at(0).count, 0U);
+  EXPECT_TRUE(answers->predicted.empty());
+
+  const ModelRow* const rows[] = {&row};
+  ModelConfig config;
+  config.model = row.name;
+  config.more_models = rows;
+  EXPECT_TRUE(check_config(config));
+  config.needs_accuracy = true;
+  const Status checked = check_config(config);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().line(),
+            "probe has no accuracy to choose the best checkpoint by: use --best-metric loss");
+}
+
 }  // namespace
 }  // namespace rekindle::model
