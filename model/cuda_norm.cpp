@@ -80,6 +80,7 @@ bool is_floats(const at::Tensor& tensor) {
 bool has_norm(const at::Tensor& x, const torch::nn::BatchNorm2dImpl& norm, const at::Tensor& residual) {
   const at::ScalarType type = x.scalar_type();
   if (!x.is_cuda() || !norm.is_training() || !norm.options.momentum() || x.dim() != 4) return false;
+  if (!norm.num_batches_tracked.defined()) return false;
   if (!is_floats(norm.weight) || !is_floats(norm.bias) || !is_floats(norm.running_mean) ||
       !is_floats(norm.running_var))
     return false;

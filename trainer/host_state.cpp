@@ -46,9 +46,11 @@ Error disagreement(const TensorPlace& place) {
   return {ExitCode::kConfig,
           str("the micro-batches of a step give buffer ", place.spec.name, " (",
               checkpoint::name_of(place.spec.dtype), ") different values"),
-          of_batch_norm ? "not every micro-batch calls this batch norm: set bn.num_batches_tracked = None"
-                        : "only float32 buffers can be averaged, others may only count; a new run with "
-                          "--micro-batches 1 averages none"};
+          of_batch_norm
+              ? "not every micro-batch calls this batch norm: set bn.num_batches_tracked = None (in C++: "
+                "bn->num_batches_tracked.reset())"
+              : "only float32 buffers can be averaged, others may only count; a new run with "
+                "--micro-batches 1 averages none"};
 }
 
 Result<std::unique_ptr<HostState>> HostState::make(const StateLayout& layout, const UpdateOptions& options) {

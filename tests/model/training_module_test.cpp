@@ -189,6 +189,26 @@ TEST(TrainingModule, EachMicroBatchStartsFromTheBuffersOfItsStep) {
   EXPECT_EQ(module->buffer_bytes(count).view(at::kLong).item<std::int64_t>(), 1);
 }
 
+// What the error about a batch norm that only some micro-batches call advises.
+TEST(TrainingModule, BatchNormWithoutItsCounter_TrainsAndTheCounterStays) {
+  build_of = [](nn::Module& module) {
+    linear(module);
+    nn::BatchNorm1d norm(4);
+    norm->num_batches_tracked.reset();
+    module.register_module("norm", norm);
+  };
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    auto& norm = dynamic_cast<nn::BatchNorm1dImpl&>(*module.named_children()["norm"]);
+    return use_linear(module, norm.forward(x.flatten(1) + at::rand({4, 4})));
+  };
+  const auto module = std::move(make().value());
+  const Trained trained = train(*module);
+  ASSERT_TRUE(trained.loss) << trained.loss.error().line();
+  const std::size_t count = module->tensors().size() - 1;
+  EXPECT_EQ(module->tensors()[count].name, "norm.num_batches_tracked");
+  EXPECT_EQ(module->buffer_bytes(count).view(at::kLong).item<std::int64_t>(), 0);
+}
+
 TEST(TrainingModule, AfterAnEvaluation_TrainsInTrainingModeAgain) {
   build_of = [](nn::Module& module) {
     linear(module);
