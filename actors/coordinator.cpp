@@ -12,6 +12,7 @@
 
 #include "actors/coordinator_address.hpp"
 #include "actors/coordinator_host.hpp"
+#include "actors/early_beats.hpp"
 #include "actors/survey.hpp"
 #include "actors/system.hpp"
 #include "actors/tls_keys.hpp"
@@ -206,7 +207,12 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   const Status newest = restarted ? Status() : check_newest_is_there(options.layout, supervisor);
   report_large_records(options.layout, supervisor);
   run::Recorded recorded;
-  const auto stop_is_asked = [&] { return !restarted && supervisor.pending(); };
+  EarlyBeats beats(supervisor, *term, boot_time());
+  // In place of a dead coordinator, a stop waits for the records: the workers hold states that must be saved.
+  const auto stop_is_asked = [&] {
+    beats.progress(boot_time());
+    return !restarted && supervisor.pending();
+  };
   auto known = survey(options.layout, options.job, *term, &recorded, stop_is_asked);
   if (!newest) known = forward_error(newest.error());
   if (Status read = check_read(recorded, restarted, supervisor); !read && known)

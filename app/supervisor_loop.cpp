@@ -161,7 +161,7 @@ Status Supervisor::take(const Say& say) {
 }
 
 Status Supervisor::take(const CoordinatorBeat& beat) {
-  view_.on_activity(beat.activity);
+  if (coordinator_.is_up()) view_.on_activity(beat.activity);  // otherwise it still reads the records
   return {};
 }
 
