@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/batch_samples.hpp"
 #include "actors/commits.hpp"
 #include "actors/host_state.hpp"
 #include "actors/outbox.hpp"
@@ -13,7 +14,6 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "data/loader.hpp"
 #include "protocol/admission.hpp"
 #include "protocol/wire.hpp"
 
@@ -26,16 +26,6 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(200), kHeldUp = std::chrono::milliseconds(2000);
 constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
-
-// The data-set numbers of a step's samples, for a search for a bad sample.
-std::string samples_of(const Job& job, std::uint64_t step) {
-  const data::SampleOrder order(job.seed, job.train_samples);
-  std::string list = "its samples are";
-  for (std::uint64_t i = 0; i < job.batch_size; ++i) {
-    list += str(i == 0 ? " " : ", ", order.sample_at(step * job.batch_size + i));
-  }
-  return list;
-}
 
 class Host {
  public:
