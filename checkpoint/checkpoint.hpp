@@ -121,10 +121,11 @@ Status check_newest_usable(const FilePath& run_dir);
 
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and verifies the
 // checksums. On failure the content of `state` is invalid. Never calls libhdf5. Storage may show files of
-// other nodes late, so this waits up to `patience` for each file. ExitCode::kConfig: `state` is of another
-// model.
+// other nodes late, so this waits up to `patience` for each file. `each_block` is called before each block
+// of 2 MiB; the read ends with its error. ExitCode::kConfig: `state` is of another model.
 Status read_part(const FilePath& checkpoint_dir, const Manifest& manifest, int parts, int part,
-                 const State& state, std::chrono::milliseconds patience = {});
+                 const State& state, std::chrono::milliseconds patience = {},
+                 const std::function<Status()>& each_block = {});
 // kDamage means wrong content: a checksum, a size, or a missing file. All other kinds (I/O errors, another
 // format or model) mean that the bytes could not be judged.
 

@@ -125,13 +125,14 @@ ChunkUse copies_to(const std::function<std::span<std::byte>(const StoredChunk&)>
 
 // Reads chunks and verifies each.
 Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<StoredChunk> chunks,
-                   const ChunkUse& use) {
+                   const ChunkUse& use, const std::function<Status()>& each_block = {}) {
   std::ranges::sort(chunks, {},
                     [](const StoredChunk& chunk) { return std::pair(chunk.shard, chunk.offset); });
   const std::vector<WantedBlock> blocks = blocks_of(chunks);
   BlockStream ahead([&](BlockQueue& queue) { read_blocks(reader, blocks, queue); });
   auto chunk = chunks.begin();
   for (const WantedBlock& wanted : blocks) {
+    if (each_block) REKINDLE_CHECK(each_block());
     REKINDLE_TRY(Block block, ahead.next());
     const std::uint64_t block_end = wanted.begin + wanted.size;
     while (chunk != chunks.end() && chunk->shard == wanted.shard && chunk->offset < block_end) {
@@ -172,18 +173,16 @@ Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
 
 Status check_specs(const Manifest& manifest, const State& state) {
   const StateSpec& tensors = manifest.contents.tensors;
-  if (state.size() != tensors.size()) {
+  if (state.size() != tensors.size())
     return fail(ExitCode::kConfig,
                 str("the checkpoint has ", tensors.size(), " tensors, the model has ", state.size()),
                 "restore with the model and optimizer that wrote it");
-  }
   for (std::size_t i = 0; i < state.size(); ++i) {
-    if (state[i].spec != tensors[i] || state[i].bytes.size() != state[i].spec.bytes()) {
+    if (state[i].spec != tensors[i] || state[i].bytes.size() != state[i].spec.bytes())
       return fail(ExitCode::kConfig,
                   str("tensor ", state[i].spec.name, " differs from the checkpoint's ", tensors[i].name,
                       " in name, type, shape or role"),
                   "restore with the model and optimizer that wrote it");
-    }
   }
   return {};
 }
@@ -191,11 +190,13 @@ Status check_specs(const Manifest& manifest, const State& state) {
 }  // namespace
 
 Status read_part(const FilePath& checkpoint_dir, const Manifest& manifest, int parts, int part,
-                 const State& state, std::chrono::milliseconds patience) {
+                 const State& state, std::chrono::milliseconds patience,
+                 const std::function<Status()>& each_block) {
   REKINDLE_CHECK(check_specs(manifest, state));
   ShardReader reader(checkpoint_dir, patience);
   return read_chunks(reader, manifest, stored_chunks(manifest, parts, part),
-                     copies_to([&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); }));
+                     copies_to([&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); }),
+                     each_block);
 }
 
 Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& manifest,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "exchange/failure.hpp"
 
 namespace rekindle::trainer {
 
@@ -37,8 +38,10 @@ std::string difference(const checkpoint::StateSpec& saved, const checkpoint::Sta
 
 }  // namespace
 
-Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage& storage,
-                              const std::string& name, int ranks, int rank) {
+Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage& storage, Link& link,
+                              const protocol::Start& start) {
+  const std::string& name = start.restore;
+  const int ranks = static_cast<int>(start.members.size());
   REKINDLE_TRY(const Manifest manifest, storage.read_manifest(name));
   const State state = task.state();
   if (const auto spec = checkpoint::spec_of(state); spec != manifest.contents.tensors) {
@@ -47,7 +50,12 @@ Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage&
                     " holds another model's tensors: ", difference(manifest.contents.tensors, spec)),
                 "use the rekindle, the script and the options that wrote it");
   }
-  REKINDLE_CHECK(storage.read_part(name, manifest, ranks, rank, state));
+  const auto each_block = [&link]() -> Status {
+    link.progress();
+    if (link.aborted()) return forward_error(exchange::aborted_error());
+    return {};
+  };
+  REKINDLE_CHECK(storage.read_part(name, manifest, ranks, start.rank, state, each_block));
   std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) pieces[static_cast<std::size_t>(r)] = part_of(state, ranks, r);
   REKINDLE_CHECK(exchange.all_gather(pieces));

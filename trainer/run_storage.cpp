@@ -22,9 +22,9 @@ Result<Manifest> RunStorage::read_manifest(const std::string& name) {
 }
 
 Status RunStorage::read_part(const std::string& name, const Manifest& manifest, int parts, int part,
-                             const checkpoint::State& state) {
+                             const checkpoint::State& state, const std::function<Status()>& each_block) {
   return checkpoint::read_part(layout_.checkpoints() / name, manifest, parts, part, state,
-                               kNamesAreSeenWithin);
+                               kNamesAreSeenWithin, each_block);
 }
 
 }  // namespace rekindle::trainer

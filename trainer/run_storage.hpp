@@ -1,6 +1,7 @@
 // The Storage of a real run: its run directory.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "run/layout.hpp"
@@ -18,7 +19,7 @@ class RunStorage final : public Storage {
   Status load_initial(const checkpoint::State& state) override;
   Result<checkpoint::Manifest> read_manifest(const std::string& name) override;
   Status read_part(const std::string& name, const checkpoint::Manifest& manifest, int parts, int part,
-                   const checkpoint::State& state) override;
+                   const checkpoint::State& state, const std::function<Status()>& each_block) override;
 
  private:
   const run::Layout layout_;

@@ -164,8 +164,7 @@ Status Trainer::restore_or_begin(const Start& start, exchange::Exchange& exchang
     return begun;
   }
   parts_.link.set_phase(TrainerPhase::kRestoring, start.step);
-  REKINDLE_TRY(const std::uint64_t step, restore(parts_.task, exchange, parts_.storage, start.restore,
-                                                 static_cast<int>(start.members.size()), start.rank));
+  REKINDLE_TRY(const std::uint64_t step, restore(parts_.task, exchange, parts_.storage, parts_.link, start));
   if (step != start.step)
     return fail(str("checkpoint ", start.restore, " is of step ", step, ", not ", start.step));
   kept_.replica = {true, step};

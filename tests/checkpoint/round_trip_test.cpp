@@ -44,6 +44,28 @@ TEST_F(RoundTrip, APart_FillsItsRowsAndNothingElse) {
   }
 }
 
+TEST_F(RoundTrip, APart_CanBeGivenUpBeforeEachBlock) {
+  const OwnedState owned(mixed_spec());
+  const CheckpointId id{5, 1, 1};
+  const Manifest manifest = write_checkpoint(run_dir, id, owned.state, 3);
+  OwnedState back(mixed_spec(), 99);
+  const auto blocks_of_a_read = [&](int most) {
+    int blocks = 0;
+    const auto each_block = [&]() -> Status {
+      return ++blocks > most ? Status(forward_error(Error{ExitCode::kGaveUp, "", "", ErrorKind::kAborted}))
+                             : Status();
+    };
+    const Status read = read_part(directory_of(run_dir, id), manifest, 1, 0, back.state, {}, each_block);
+    EXPECT_TRUE(read || read.error().kind == ErrorKind::kAborted) << read.error().line();
+    return std::pair(blocks, read.has_value());
+  };
+  EXPECT_EQ(blocks_of_a_read(2), std::pair(3, false));
+  const auto [blocks, complete] = blocks_of_a_read(1000);
+  EXPECT_GT(blocks, 5) << "of 2 MiB";
+  EXPECT_TRUE(complete);
+  EXPECT_EQ(back.storage, owned.storage);
+}
+
 // A state with a flipped bit in memory, or a state that was updated during the read, never becomes a
 // checkpoint.
 TEST_F(RoundTrip, AStateThatIsNotWhatWasHashed_IsNotWritten) {

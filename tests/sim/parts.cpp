@@ -240,10 +240,12 @@ Result<checkpoint::Manifest> SimStorage::read_manifest(const std::string& name) 
 }
 
 Status SimStorage::read_part(const std::string& name, const checkpoint::Manifest& manifest, int parts,
-                             int part, const checkpoint::State& state) {
+                             int part, const checkpoint::State& state,
+                             const std::function<Status()>& each_block) {
   World& world = process_.world();
   if (process_.sleep(world.engine().between(5, 60)) != Woken::kReady)
     return forward_error(exchange::aborted_error());
+  REKINDLE_CHECK(each_block());
   if (world.disk().away())
     return forward_error(Error{ExitCode::kGaveUp, "the storage is away", {}, ErrorKind::kSystem});
   StoredCheckpoint* stored = world.disk().find(name);

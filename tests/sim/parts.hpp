@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -142,7 +143,7 @@ class SimStorage final : public trainer::Storage {
   Status load_initial(const checkpoint::State&) override { return {}; }
   Result<checkpoint::Manifest> read_manifest(const std::string& name) override;
   Status read_part(const std::string& name, const checkpoint::Manifest& manifest, int parts, int part,
-                   const checkpoint::State& state) override;
+                   const checkpoint::State& state, const std::function<Status()>& each_block) override;
 
  private:
   TrainerProcess& process_;

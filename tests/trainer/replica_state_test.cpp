@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "exchange/exchange.hpp"
+#include "fake_link.hpp"
 #include "toy_task.hpp"
 
 namespace rekindle::trainer {
@@ -46,6 +49,47 @@ TEST(ReplicaState, ASourceWhoseDeviceIsLost_IsAnErrorOfTheTask) {
   ASSERT_FALSE(compared);
   EXPECT_EQ(compared.error().kind, ErrorKind::kTask);
   EXPECT_TRUE(replica.valid);
+}
+
+// A checkpoint of ten blocks. The generation is aborted while the third one is read.
+struct SlowStorage : Storage {
+  explicit SlowStorage(FakeLink& link) : link_(link) {}
+  bool has_checkpoint() override { return true; }
+  Status load_initial(const checkpoint::State&) override { return {}; }
+  Result<checkpoint::Manifest> read_manifest(const std::string&) override {
+    checkpoint::Manifest manifest;
+    manifest.contents.tensors = checkpoint::spec_of(ToyTask().state());
+    return manifest;
+  }
+  Status read_part(const std::string&, const checkpoint::Manifest&, int, int, const checkpoint::State&,
+                   const std::function<Status()>& each_block) override {
+    for (int block = 0; block < 10; ++block) {
+      REKINDLE_CHECK(each_block());
+      ++read_;
+      link_.aborted_ = block == 2;
+    }
+    return {};
+  }
+
+  FakeLink& link_;
+  int read_ = 0;
+};
+
+// Without progress the coordinator takes the trainer for one that hangs, and kills one that does not notice
+// an abort.
+TEST(ReplicaState, ARestoreFromSlowStorage_EachBlockIsProgressAndAnAbortEndsIt) {
+  ToyTask task;
+  NoExchange never_used;
+  FakeLink link;
+  SlowStorage storage(link);
+  protocol::Start start;
+  start.restore = "step-7";
+  start.members = std::vector<protocol::Member>{{"a", {}}, {"b", {}}};
+  const auto restored = restore(task, never_used, storage, link, start);
+  ASSERT_FALSE(restored);
+  EXPECT_EQ(restored.error().kind, ErrorKind::kAborted);
+  EXPECT_EQ(storage.read_, 3);
+  EXPECT_EQ(link.progress_, 4);
 }
 
 TEST(ReplicaState, AnAbortedComputation_IsNoErrorOfTheTask) {
