@@ -189,14 +189,8 @@ void Coordinator::check_deadlines() {
     }
   }
   if (const auto* const pausing = phase_.get<PausingPhase>();
-      pausing != nullptr && times_.now >= pausing->until) {
-    for (const std::string& member : std::vector(generation_.members)) {
-      auto* const found = membership_.find(member);
-      if (found == nullptr || !found->moving()) continue;
-      // judge_writers() handles writers that hang.
-      if (!found->waits_for_its_write()) kill(member, KillCause::kDoesNotPause, "it did not pause in time");
-    }
-  }
+      pausing != nullptr && times_.now >= pausing->until)
+    judge_pauses();
   // A trainer that has not exited by now is stuck; supervisor and workers kill the rest.
   if (const auto* const quitting = phase_.get<QuittingPhase>();
       quitting != nullptr && times_.now >= quitting->until)

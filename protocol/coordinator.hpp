@@ -200,6 +200,7 @@ class Coordinator {
 
   // coordinator_pauses.cpp: the end of a generation
   void pause_members();
+  void judge_pauses();           // the time to pause is over
   bool everyone_paused() const;  // counts only members that are still registered
   void regroup();
   bool left_by_itself(int rank) const;

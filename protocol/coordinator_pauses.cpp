@@ -16,6 +16,19 @@ void Coordinator::pause_members() {
   }
 }
 
+// Members that write or update cannot pause: judge_writers() and judge_hangs() find those that hang. An
+// update of a large state may take longer than the deadline; after it, the member has the same time again.
+void Coordinator::judge_pauses() {
+  bool updates = false;
+  for (const std::string& member : std::vector(generation_.members)) {
+    auto* const found = membership_.find(member);
+    if (found == nullptr || !found->moving() || found->waits_for_its_write()) continue;
+    updates = updates || found->updates();
+    if (!found->updates()) kill(member, KillCause::kDoesNotPause, "it did not pause in time");
+  }
+  if (updates) phase_.postpone(config_.pause_deadline);
+}
+
 bool Coordinator::everyone_paused() const {
   if (planted(Bug::kUnpausedSource)) {
     return std::any_of(generation_.members.begin(), generation_.members.end(),

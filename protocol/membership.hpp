@@ -37,6 +37,8 @@ struct KnownTrainer {
   bool moving() const { return rank >= 0 && !paused; }
   // A write to storage cannot be interrupted, and storage may be slow.
   bool waits_for_its_write() const { return writing && beat.phase == TrainerPhase::kWriting; }
+  // An update cannot be interrupted, either. If it waits for a peer, the update is over.
+  bool updates() const { return beat.phase == TrainerPhase::kApplying && beat.waiting_for < 0; }
   // Whether it has the state of its generation's newest step, or of one step before.
   bool has_state() const;
 };

@@ -19,6 +19,33 @@ TEST_F(CoordinatorTest, HangingTrainer_KilledButNotOneThatWaits) {
   EXPECT_EQ(kills[0].trainer, "a");
 }
 
+// The state may be large.
+TEST_F(CoordinatorTest, TrainerInAnUpdate_HasLongerToPauseButNotForEver) {
+  config_.expected_trainers = 3;
+  begin();
+  for (const char* name : {"a", "b", "c"}) ready(name);
+  say(TrainerExited{"b", true, 9});
+  pause("a", 5, PauseReason::kAborted);
+  const TrainerBeat a{"a", TrainerPhase::kIdle, machine_->generation(), 5, 1, -1, 0};
+  const auto kills_while = [&](TrainerPhase phase, int waits_for, Time time) {
+    std::vector<KillTrainer> kills;
+    const TrainerBeat c{"c", phase, machine_->generation(), 5, 7, waits_for, 0};
+    for (const Time end = now_ + time; now_ < end && kills.empty(); now_ += Time(200)) {
+      feed(WorkerBeatSeen{"w-h", {a, c}});
+      kills = of<KillTrainer>(feed(Tick{}));
+    }
+    return kills;
+  };
+  EXPECT_TRUE(kills_while(TrainerPhase::kApplying, -1, config_.pause_deadline * 2 + Time(1000)).empty());
+  EXPECT_TRUE(kills_while(TrainerPhase::kComputing, -1, config_.pause_deadline / 2).empty())
+      << "it has only just ended the update";
+  EXPECT_TRUE(kills_while(TrainerPhase::kApplying, -1, config_.pause_deadline).empty());
+  const auto kills = kills_while(TrainerPhase::kApplying, -1, config_.hang_after + Time(1000));
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].trainer, "c");
+  EXPECT_EQ(kills[0].cause, KillCause::kHangs);
+}
+
 class HangsAtStepFive : public CoordinatorTest {
  protected:
   // Two trainers hang in `phase` until the run ends. Returns how many were killed.
