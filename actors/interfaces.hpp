@@ -19,8 +19,8 @@ auto inspect(Inspector& f, GenerationId& x) {
 template <class Inspector>
 auto inspect(Inspector& f, TrainerBeat& x) {
   return f(caf::meta::type_name("TrainerBeat"), x.trainer, x.phase, x.generation, x.step, x.progress,
-           x.waiting_for, x.peak_pss_bytes, x.use.cpu_percent, x.use.memory_bytes, x.gpu.used_bytes,
-           x.gpu.total_bytes, x.gpu.busy_percent);
+           x.waiting_for, x.peak_pss_bytes, x.blocks_written, x.use.cpu_percent, x.use.memory_bytes,
+           x.gpu.used_bytes, x.gpu.total_bytes, x.gpu.busy_percent);
 }
 template <class Inspector>
 auto inspect(Inspector& f, KillTrainer& x) {

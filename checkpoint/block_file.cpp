@@ -56,7 +56,7 @@ class DirectFile {
   bool direct_;
 };
 
-Status write_open_file(DirectFile& file, ReadAhead& ahead) {
+Status write_open_file(DirectFile& file, ReadAhead& ahead, const std::function<void()>& block_written) {
   for (std::uint64_t written = 0; written < ahead.bytes();) {
     REKINDLE_TRY(Block block, ahead.next());
     const auto began = std::chrono::steady_clock::now();
@@ -64,15 +64,16 @@ Status write_open_file(DirectFile& file, ReadAhead& ahead) {
     if (std::chrono::steady_clock::now() - began > kLongWrite) ahead.lend_no_more();
     written += block.bytes.size();
     ahead.recycle(std::move(block));
+    if (block_written) block_written();
   }
   return file.finish();
 }
 
 }  // namespace
 
-Status write_blocks(const FilePath& path, ReadAhead& ahead) {
+Status write_blocks(const FilePath& path, ReadAhead& ahead, const std::function<void()>& block_written) {
   REKINDLE_TRY(DirectFile file, DirectFile::create(path));
-  Status written = write_open_file(file, ahead);
+  Status written = write_open_file(file, ahead, block_written);
   if (!written) std::ignore = remove_file(path);
   return written;
 }

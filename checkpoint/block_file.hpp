@@ -2,6 +2,8 @@
 // checkpoint/.
 #pragma once
 
+#include <functional>
+
 #include "base/file_path.hpp"
 
 #include "checkpoint/read_ahead.hpp"
@@ -9,7 +11,7 @@
 namespace rekindle::checkpoint {
 
 // Writes the file durably under `path` (a temporary name), past the page cache if the file system allows
-// this. Removes the file on failure.
-Status write_blocks(const FilePath& path, ReadAhead& ahead);
+// this. Removes the file on failure. `block_written` may be empty.
+Status write_blocks(const FilePath& path, ReadAhead& ahead, const std::function<void()>& block_written);
 
 }  // namespace rekindle::checkpoint

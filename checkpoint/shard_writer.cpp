@@ -115,7 +115,7 @@ Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, 
   REKINDLE_TRY(const FilePath directory, prepare_directory(run_dir, id));
   const FilePath final_name = directory / entry.file;
   const FilePath temporary = temporary_beside(final_name);
-  REKINDLE_CHECK(write_blocks(temporary, ahead));
+  REKINDLE_CHECK(write_blocks(temporary, ahead, reading.block_written));
   entry.frame = ahead.frame();
   REKINDLE_CHECK(put_in_place(temporary, final_name, reading));
   return entry;

@@ -25,7 +25,7 @@ void Coordinator::shard_begun(const ShardBegun& begun) {
   auto* const found = membership_.find(begun.trainer);
   if (found == nullptr) return;
   found->writing = {begun.step, begun.generation};
-  found->writing_since = times_.now;
+  found->writing_since = found->block_written = times_.now;
   OpenCheckpoint* checkpoint = checkpoint_of(begun.generation, begun.step);
   if (checkpoint == nullptr) return;
   checkpoint->pauses |= begun.parks;
@@ -154,24 +154,31 @@ void Coordinator::state_changed(const ShardFailed& failed) {
 }
 
 // Storage that never answers must not block all later checkpoints. But if nobody else has the state, it is
-// lost with its writers, and new trainers would read the same storage: such an outage is waited for.
+// lost with its writers, and new trainers would read the same storage: such an outage is waited for. A writer
+// on slow storage has the same time if its blocks are written.
 void Coordinator::judge_writers() {
   constexpr int kOutage = 6;  // times hang_after
-  std::vector<std::string> stuck = membership_.stuck_writers(times_.now, config_.hang_after);
-  if (stuck.empty()) ledger_.open.outage_told = false;
+  const Time most = kOutage * config_.hang_after;
   Time limit = config_.hang_after;
+  std::vector<std::string> stuck = membership_.stuck_writers(times_.now, limit, most);
+  if (stuck.empty()) ledger_.open.outage_told = false;
   if (!stuck.empty() && !membership_.state_is_safe_from_storage() && !planted(Bug::kWritersDieInAnOutage)) {
     if (!std::exchange(ledger_.open.outage_told, true))
       emit(Warn{
           str("no shard could be written for ", limit.count() / 1000,
               " s: does the storage answer? No other trainer has the state, so that its writers are waited "
               "for, for ",
-              (kOutage * limit).count() / 1000, " s in all")});
-    limit *= kOutage;
-    stuck = membership_.stuck_writers(times_.now, limit);
+              most.count() / 1000, " s in all")});
+    limit = most;
+    stuck = membership_.stuck_writers(times_.now, limit, most);
   }
-  for (const std::string& name : stuck)
-    kill(name, KillCause::kWrites, str("it has been writing its shard for ", limit.count() / 1000, " s"));
+  for (const std::string& name : stuck) {
+    const auto* const writer = membership_.find(name);
+    const bool too_long = writer != nullptr && times_.now - writer->writing_since > most;
+    kill(name, KillCause::kWrites,
+         str(too_long ? "it has been writing its shard for " : "no block of its shard was written for ",
+             (too_long ? most : limit).count() / 1000, " s"));
+  }
 }
 
 // If a trainer is lost while it writes, the checkpoint is lost as well. The next one begins at once, because

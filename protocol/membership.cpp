@@ -99,10 +99,11 @@ std::vector<std::string> Membership::hung(Time now, Time limit) const {
   return names;
 }
 
-std::vector<std::string> Membership::stuck_writers(Time now, Time limit) const {
+std::vector<std::string> Membership::stuck_writers(Time now, Time limit, Time most) const {
   std::vector<std::string> names;
   for (const auto& [name, trainer] : trainers) {
-    if (trainer.writing && now - trainer.writing_since > limit) names.push_back(name);
+    const bool stuck = now - trainer.block_written > limit || now - trainer.writing_since > most;
+    if (trainer.writing && stuck) names.push_back(name);
   }
   return names;
 }
@@ -141,6 +142,7 @@ void Membership::beat(const TrainerBeat& beat, Time now) {
   if (beat.progress != last.progress || beat.phase != last.phase || beat.generation != last.generation ||
       beat.waiting_for != last.waiting_for)
     trainer->progressed = now;
+  if (beat.blocks_written != last.blocks_written) trainer->block_written = now;
   trainer->beat = beat;
   trainer->peak_pss_bytes = std::max(trainer->peak_pss_bytes, beat.peak_pss_bytes);
   if (planted(Bug::kHeldStepByControlThread) && trainer->paused) trainer->paused->held_step = beat.step;
@@ -152,6 +154,7 @@ void Membership::forgive(Time gap, bool is_long, Time now) {
   for (auto& [name, trainer] : trainers) {
     trainer.last_seen = forgiven(trainer.last_seen);
     trainer.writing_since += gap;
+    trainer.block_written = std::min(now, trainer.block_written + gap);
     trainer.progressed = std::min(now, trainer.progressed + gap);
   }
 }

@@ -30,10 +30,10 @@ struct KnownTrainer {
   TrainerBeat beat;
   Time last_seen{0}, progressed{0};
   std::uint64_t peak_pss_bytes = 0;
-  std::optional<CheckpointKey> writing;  // the checkpoint whose shard is being written
-  std::optional<CheckpointKey> wrote;    // the last checkpoint whose shard was reported
-  Time writing_since{0};
-  std::string failure;  // what the trainer said before it ended by itself
+  std::optional<CheckpointKey> writing;     // the checkpoint whose shard is being written
+  std::optional<CheckpointKey> wrote;       // the last checkpoint whose shard was reported
+  Time writing_since{0}, block_written{0};  // block_written: when its last block was, or ShardBegun
+  std::string failure;                      // what the trainer said before it ended by itself
   bool moving() const { return rank >= 0 && !paused; }
   // A write to storage cannot be interrupted, and storage may be slow.
   bool waits_for_its_write() const { return writing && beat.phase == TrainerPhase::kWriting; }
@@ -65,7 +65,8 @@ struct Membership {
   std::vector<std::string> silent_trainers(Time now, Time limit) const;
   // Members that make no progress and wait neither for a peer nor for their own write.
   std::vector<std::string> hung(Time now, Time limit) const;
-  std::vector<std::string> stuck_writers(Time now, Time limit) const;
+  // Writers that have written no block for `limit`, or that began longer than `most` ago.
+  std::vector<std::string> stuck_writers(Time now, Time limit, Time most) const;
   // Whether a trainer that writes no shard has the state.
   bool state_is_safe_from_storage() const;
   // A trainer has made progress if its heartbeat differs from the one before.

@@ -214,12 +214,12 @@ struct TrainerBeat {  // sent every 500 ms by the control thread
   std::uint64_t step = 0;      // for status output only; Paused reports the step of the state
   std::uint64_t progress = 0;  // grows with each phase, micro-batch and chunk of the step loop
   int waiting_for = -1;        // the rank that this trainer waits for; its own: NCCL's; -1: none
-  std::uint64_t peak_pss_bytes = 0;
+  std::uint64_t peak_pss_bytes = 0, blocks_written = 0;  // blocks of shards, since its start
   ProcessUse use = {};
   GpuUse gpu = {};
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerBeat, trainer, phase, generation, step, progress, waiting_for,
-                                   peak_pss_bytes, use, gpu)
+                                   peak_pss_bytes, blocks_written, use, gpu)
 
 // The trainer cannot continue and is about to exit: bad configuration, bad data, or no memory.
 struct TrainerFailed {

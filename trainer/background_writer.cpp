@@ -64,6 +64,7 @@ Result<ShardWritten> BackgroundWriter::save(const ShardId& shard, const Source& 
     enter(Stage::kChecking);
   };
   checkpoint::Reading reading{[this] { enter(Stage::kWriting); }, source.hurry};
+  reading.block_written = [this] { link_.block_written(); };
   if (source.check) {
     reading.still_as_hashed = [&] {
       written();

@@ -11,7 +11,7 @@
 
 namespace rekindle::trainer {
 
-// The step loop's thread makes all calls.
+// The step loop's thread makes all calls, except where another thread is named.
 class Link {
  public:
   virtual ~Link() = default;
@@ -36,6 +36,7 @@ class Link {
   // The current phase of the step loop; each call counts as progress.
   virtual void set_phase(protocol::TrainerPhase phase, std::uint64_t step) = 0;
   virtual void progress() = 0;
+  virtual void block_written() = 0;  // of a shard; from the thread that writes it
 };
 
 }  // namespace rekindle::trainer

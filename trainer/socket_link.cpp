@@ -120,7 +120,9 @@ void SocketLink::beat() {
     beats_.peak_pss_bytes = std::max(beats_.peak_pss_bytes, pss_bytes());
   }
   ++beats_.count;
-  TrainerBeat beat{trainer_, loop_.phase, {}, loop_.step, loop_.progress, -1, beats_.peak_pss_bytes, use()};
+  TrainerBeat beat{trainer_, loop_.phase, {}, loop_.step, loop_.progress, -1, beats_.peak_pss_bytes};
+  beat.blocks_written = loop_.blocks_written;
+  beat.use = use();
   {
     const std::scoped_lock lock(mutex_);
     beat.generation = control_.generation();

@@ -35,6 +35,7 @@ class SocketLink final : public Link {
   void checkpoint_begins() override;
   void set_phase(protocol::TrainerPhase phase, std::uint64_t step) override;
   void progress() override { ++loop_.progress; }
+  void block_written() override { ++loop_.blocks_written; }
 
   // Heartbeats report the use of this GPU from now on.
   void watch_gpu(std::unique_ptr<device::GpuWatch> watch);
@@ -56,11 +57,12 @@ class SocketLink final : public Link {
   exchange::Exchange* exchange_ = nullptr;  // exchange of the current generation
   std::unique_ptr<device::GpuWatch> gpu_;   // nullptr: no GPU, or not known yet
   std::atomic<bool> aborted_ = false;
-  // The position of the step loop, for heartbeats.
+  // The position of the step loop, and of the writer, for heartbeats.
   struct {
     std::atomic<protocol::TrainerPhase> phase = protocol::TrainerPhase::kStarting;
     std::atomic<std::uint64_t> step = 0;
     std::atomic<std::uint64_t> progress = 0;  // excludes the activity of exchange_
+    std::atomic<std::uint64_t> blocks_written = 0;
   } loop_;
   // Only used by the thread.
   struct {

@@ -108,6 +108,40 @@ TEST_F(CoordinatorTest, WriterThatNeverFinishes_Killed) {
   EXPECT_EQ(kills[0].trainer, "b");
 }
 
+// When the first shard is written, its trainer has the state, and the others are not waited for in an outage.
+TEST_F(CoordinatorTest, WriterOnSlowStorage_KilledWhenItsBlocksAreNoLongerWritten) {
+  run_two();
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  shard(0, 10);
+  const Time half = config_.hang_after / 2;
+  for (int i = 0; i < 6; ++i) {
+    ++blocks_written_;
+    EXPECT_TRUE(of<KillTrainer>(pass(half)).empty());
+  }
+  EXPECT_TRUE(of<KillTrainer>(pass(half)).empty());
+  const auto kills = of<KillTrainer>(pass(Time(800)));
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].trainer, "b");
+  EXPECT_EQ(kills[0].why, "no block of its shard was written for 600 s");
+}
+
+TEST_F(CoordinatorTest, WriterThatComesToNoEnd_KilledAfterSixTimesAsLong) {
+  run_two();
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  shard(0, 10);
+  const Time half = config_.hang_after / 2, began = now_;
+  std::vector<KillTrainer> kills;
+  while (kills.empty() && now_ - began < config_.hang_after * 8) {
+    ++blocks_written_;
+    kills = of<KillTrainer>(pass(half));
+  }
+  ASSERT_FALSE(kills.empty());
+  EXPECT_EQ(kills[0].why, "it has been writing its shard for 3600 s");
+  EXPECT_GE(now_ - began, config_.hang_after * 6);
+}
+
 // An outage of the shared storage: the state would be lost with its writers, and nothing would be mended.
 TEST_F(CoordinatorTest, AllWritersStuck_WaitedForSixTimesAsLong) {
   run_two();

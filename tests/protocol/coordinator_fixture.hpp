@@ -87,7 +87,8 @@ class CoordinatorTest : public ::testing::Test {
         std::vector<TrainerBeat> beats;
         for (const auto& [name, trainer] : machine_->trainers()) {
           if (trainer.worker != worker || silent_.contains(name)) continue;
-          beats.push_back({name, TrainerPhase::kComputing, machine_->generation(), 0, ++progress_, -1, 0});
+          beats.push_back({name, TrainerPhase::kComputing, machine_->generation(), 0, ++progress_, -1, 0,
+                           blocks_written_});
         }
         feed(WorkerBeatSeen{worker, beats});
       }
@@ -116,7 +117,7 @@ class CoordinatorTest : public ::testing::Test {
   Time now_{1000};
   GenerationId generation_;
   std::set<std::string> workers_, silent_;
-  std::uint64_t progress_ = 0;
+  std::uint64_t progress_ = 0, blocks_written_ = 0;
   std::vector<Effect> all_;
 };
 

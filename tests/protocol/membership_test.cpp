@@ -72,9 +72,24 @@ TEST_F(MembershipTest, AMemberWithoutProgress_HangsUnlessItWaitsForAnother) {
 
 TEST_F(MembershipTest, AWriterThatNeverEnds_IsStuck) {
   membership_.trainers["a"].writing = CheckpointKey{5, {1, 1}};
-  membership_.trainers["a"].writing_since = Time(100);
-  EXPECT_THAT(membership_.stuck_writers(Time(601), Time(500)), ElementsAre("a"));
-  EXPECT_THAT(membership_.stuck_writers(Time(600), Time(500)), IsEmpty());
+  membership_.trainers["a"].writing_since = membership_.trainers["a"].block_written = Time(100);
+  EXPECT_THAT(membership_.stuck_writers(Time(601), Time(500), Time(3000)), ElementsAre("a"));
+  EXPECT_THAT(membership_.stuck_writers(Time(600), Time(500), Time(3000)), IsEmpty());
+}
+
+TEST_F(MembershipTest, AWriterWhoseBlocksAreWritten_HasLonger) {
+  membership_.trainers["a"].writing = CheckpointKey{5, {1, 1}};
+  membership_.trainers["a"].writing_since = membership_.trainers["a"].block_written = Time(100);
+  const auto beat = [this](std::uint64_t blocks, Time now) {
+    membership_.beat({"a", TrainerPhase::kComputing, {}, 0, 1, -1, 0, blocks}, now);
+  };
+  beat(7, Time(400));
+  beat(7, Time(800));  // no further block
+  EXPECT_THAT(membership_.stuck_writers(Time(900), Time(500), Time(3000)), IsEmpty());
+  EXPECT_THAT(membership_.stuck_writers(Time(901), Time(500), Time(3000)), ElementsAre("a"));
+  beat(8, Time(3000));
+  EXPECT_THAT(membership_.stuck_writers(Time(3100), Time(500), Time(3000)), IsEmpty());
+  EXPECT_THAT(membership_.stuck_writers(Time(3101), Time(500), Time(3000)), ElementsAre("a"));
 }
 
 TEST_F(MembershipTest, OneThatWaitsForItsOwnWrite_DoesNotHang) {

@@ -54,6 +54,7 @@ class SimLink final : public trainer::Link {
   void checkpoint_begins() override { control_.checkpoint_begins(); }
   void set_phase(protocol::TrainerPhase phase, std::uint64_t step) override;
   void progress() override { ++progress_; }
+  void block_written() override {}
 
  private:
   TrainerProcess& process_;

@@ -197,5 +197,21 @@ TEST_F(BackgroundWriterTest, ShardThatCannotBeWritten_ReportedAndTheStateIsFree)
   EXPECT_TRUE(std::holds_alternative<protocol::ShardFailed>(received()));
 }
 
+// The coordinator kills a writer whose blocks are no longer written.
+TEST_F(BackgroundWriterTest, EachBlockThatIsWritten_CountsInTheHeartbeats) {
+  constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
+  writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), arenas(), true);
+  writer_->finish();
+  std::uint64_t blocks = 0;
+  for (int messages = 0; messages < 1000 && blocks < kBytes / kBlockBytes; ++messages) {
+    const auto text = worker_->receive();
+    ASSERT_TRUE(text && *text);
+    const auto message = protocol::decode<FromTrainer>(**text);
+    ASSERT_TRUE(message) << message.error().line();
+    if (const auto* const beat = std::get_if<protocol::TrainerBeat>(&*message)) blocks = beat->blocks_written;
+  }
+  EXPECT_GE(blocks, kBytes / kBlockBytes);
+}
+
 }  // namespace
 }  // namespace rekindle::trainer

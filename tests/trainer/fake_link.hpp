@@ -23,6 +23,7 @@ class FakeLink final : public Link {
   void checkpoint_begins() override {}
   void set_phase(protocol::TrainerPhase phase, std::uint64_t) override { phase_ = phase; }
   void progress() override { ++progress_; }
+  void block_written() override {}
 
   std::string name_ = "a";
   std::atomic<bool> aborted_ = false;
