@@ -17,7 +17,9 @@ namespace rekindle::data {
 class SampleOrder {
  public:
   SampleOrder(std::uint64_t seed, std::size_t count);
-  std::size_t sample_at(std::uint64_t position) const;  // thread-safe; keeps the last few permutations
+  // Thread-safe. Keeps the permutations of two epochs, of 4 bytes a sample each.
+  std::size_t sample_at(std::uint64_t position) const;
+
  private:
   struct Cache;
   std::shared_ptr<Cache> cache_;  // copies of a SampleOrder share the permutations

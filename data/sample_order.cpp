@@ -13,9 +13,9 @@ struct SampleOrder::Cache {
     std::uint64_t number;
     std::vector<std::uint32_t> samples;
   };
-  // A batch may include samples of two epochs, and threads are at different positions. With three epochs,
-  // each permutation is computed only once.
-  static constexpr std::size_t kKept = 3;
+  // A batch may include samples of two epochs. Threads read ahead by a few batches, so that their positions
+  // are in two epochs, too, unless an epoch is so small that its permutation is made in no time.
+  static constexpr std::size_t kKept = 2;
 
   std::uint64_t seed;
   std::size_t count;
