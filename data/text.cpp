@@ -149,23 +149,26 @@ std::string warning_of(const fs::path& path, const std::vector<fs::path>& files)
              " are not: if these are the splits, move the files elsewhere");
 }
 
-Result<std::vector<std::uint8_t>> read_bytes(const std::vector<fs::path>& files) {
-  std::uint64_t total = 0;  // the memory is allocated once, because a text may be a large part of it
+Result<std::uint64_t> bytes_in(const std::vector<fs::path>& files) {
+  std::uint64_t total = 0;
   for (const fs::path& path : files) {
     REKINDLE_TRY(const InputFile file, open_data_file(path));
     if (file.size == 0)
       return fail(ExitCode::kConfig, str(path.string(), " is empty"), "copy it again, or remove it");
     total += file.size;
   }
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(total);
+  return total;
+}
+
+// The caller reserves the memory once for all files, because a text may be a large part of it.
+Status append_files(const std::vector<fs::path>& files, std::vector<std::uint8_t>& bytes) {
   for (const fs::path& path : files) {
     REKINDLE_TRY(const InputFile file, open_data_file(path));
     const std::size_t at = bytes.size();
     bytes.resize(at + file.size);
     REKINDLE_CHECK(file.read(0, std::as_writable_bytes(std::span(bytes).subspan(at))));
   }
-  return bytes;
+  return {};
 }
 
 Status check_samples(const fs::path& path, std::size_t train_bytes, std::size_t context) {
@@ -175,20 +178,28 @@ Status check_samples(const fs::path& path, std::size_t train_bytes, std::size_t 
 }
 
 Result<std::unique_ptr<Dataset>> open_splits(const SplitFolders& splits, std::size_t context) {
-  const auto bytes_of = [&](const fs::path& folder) -> Result<std::vector<std::uint8_t>> {
-    REKINDLE_TRY(const std::vector<fs::path> files, files_of(folder));
-    REKINDLE_TRY(std::vector<std::uint8_t> bytes, read_bytes(files));
-    if (bytes.size() > context) return bytes;
+  const auto check_length = [context](const fs::path& folder, std::size_t bytes) -> Status {
+    if (bytes > context) return {};
     return fail(ExitCode::kConfig,
-                str(folder.string(), " has ", counted(bytes.size(), "byte"),
+                str(folder.string(), " has ", counted(bytes, "byte"),
                     ", less than a context and the byte after it, ", context + 1),
                 "use a longer text, or a smaller context");
   };
-  REKINDLE_TRY(std::vector<std::uint8_t> bytes, bytes_of(splits.train));
+  REKINDLE_TRY(const std::vector<fs::path> train_files, files_of(splits.train));
+  REKINDLE_TRY(const std::uint64_t train_size, bytes_in(train_files));
+  REKINDLE_CHECK(check_length(splits.train, train_size));
+  REKINDLE_CHECK(check_samples(splits.train, train_size, context));
+  REKINDLE_TRY(const std::vector<fs::path> test_files, files_of(splits.test));
+  REKINDLE_TRY(const std::uint64_t test_size, bytes_in(test_files));
+  REKINDLE_CHECK(check_length(splits.test, test_size));
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(train_size + test_size);
+  REKINDLE_CHECK(append_files(train_files, bytes));
   const std::size_t train = bytes.size();
-  REKINDLE_CHECK(check_samples(splits.train, train, context));
-  REKINDLE_TRY(const std::vector<std::uint8_t> test, bytes_of(splits.test));
-  bytes.insert(bytes.end(), test.begin(), test.end());
+  REKINDLE_CHECK(append_files(test_files, bytes));
+  if (train != train_size || bytes.size() != train_size + test_size)
+    return fail(ExitCode::kConfig, str("the files in ", splits.train.parent_path().string(), " change"),
+                "start again when they are complete");
   return std::make_unique<Text>(std::move(bytes), train, static_cast<int>(context));
 }
 
@@ -201,7 +212,10 @@ Result<std::unique_ptr<Dataset>> open_text(const fs::path& path, const DatasetOp
   REKINDLE_TRY(const std::optional<SplitFolders> splits, split_folders(path));
   if (splits) return open_splits(*splits, context);
   REKINDLE_TRY(const std::vector<fs::path> files, files_of(path));
-  REKINDLE_TRY(std::vector<std::uint8_t> bytes, read_bytes(files));
+  REKINDLE_TRY(const std::uint64_t size, bytes_in(files));
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(size);
+  REKINDLE_CHECK(append_files(files, bytes));
   // The test split is never longer than the training split, so it alone has to be checked.
   if (const std::size_t test = test_bytes(bytes.size()); test < context + 1) {
     return fail(

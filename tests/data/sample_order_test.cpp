@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <thread>
-#include <tuple>
 
 #include "data/loader.hpp"
 #include "support.hpp"
@@ -62,24 +60,6 @@ TEST(SampleOrder, ThreadsSeeTheSameOrder) {
 }
 
 // The 24 orders of four samples must be about equally likely.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep memory that is free
-std::size_t resident_pages() {
-  std::size_t all = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> all >> resident;
-  return resident;
-}
-
-// With a billion samples, an epoch's permutation has 4 GB in each trainer.
-TEST(SampleOrder, ManyEpochs_TheMemoryOfTwo) {
-  constexpr std::size_t kCount = std::size_t{1} << 23, kPages = kCount * 4 / 4096;
-  const SampleOrder order(1, kCount);
-  const std::size_t before = resident_pages();
-  for (std::uint64_t number = 0; number < 5; ++number) std::ignore = order.sample_at(number * kCount);
-  EXPECT_GT(resident_pages(), before + kPages);
-  EXPECT_LT(resident_pages(), before + 2 * kPages + kPages / 2);
-}
-#endif
-
 TEST(SampleOrder, ShufflesWithoutBias) {
   std::map<std::vector<std::size_t>, int> seen;
   const SampleOrder order(1, 4);
