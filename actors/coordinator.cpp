@@ -222,8 +222,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     return stop_before_begin(supervisor);
   }
   if (!known) {
-    // The supervisor of a restarted coordinator tries again, and no helper may take the run for ended
-    // meanwhile.
+    // The supervisor of a restarted coordinator tries again: no helper may take the run for ended meanwhile.
     const Status ended = restarted ? Status() : run::end_term(options.layout, *term);
     if (!ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, known.error());

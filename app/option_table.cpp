@@ -221,7 +221,7 @@ constexpr OptionRow kTable[] = {
      add<&R::min_trainers, int_number>},
     {"gather-time", "TIME", kFailures, kFree,
      "how long to wait for trainers, at the start and when too few are left",
-     "5min, or longer for a slow script", add<&R::gather_time>},
+     "5min, or longer for a slow script or slow data", add<&R::gather_time>},
     {"lost-after", "TIME", kFailures, kFree, "without a heartbeat for so long, a worker or trainer is lost",
      nullptr, add<&R::lost_after>},
     {"hang-after", "TIME", kFailures, kFree, "without progress for so long, a trainer is replaced", nullptr,

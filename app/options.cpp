@@ -232,9 +232,7 @@ Result<LocalOptions> JobOptions::resolve() {
     if (!options->device_note.empty()) say(options->device_note);
   }
   if (described_) {
-    // A trainer does the same before it is ready, and computes a first micro-batch, on a busier machine.
-    const auto ready = static_cast<std::uint64_t>(3 * described_->took.count());
-    if (!options->own_gather_time) options->job.gather_time_ms = std::max(options->job.gather_time_ms, ready);
+    allow_time_to_start(*options, described_->took);
     options->script_model = described_->model;
     options->job.task.script = script_.file;
     options->job.task.script_folder = script_.folder;
@@ -243,6 +241,12 @@ Result<LocalOptions> JobOptions::resolve() {
   }
   if (!elsewhere) REKINDLE_CHECK(check_container(container_of(options->job), options->run_dir, options->job));
   return options;
+}
+
+void allow_time_to_start(LocalOptions& options, std::chrono::nanoseconds took) {
+  if (options.own_gather_time) return;
+  const auto ready = 3 * std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+  options.job.gather_time_ms = std::max(options.job.gather_time_ms, static_cast<std::uint64_t>(ready));
 }
 
 }  // namespace rekindle::app

@@ -116,6 +116,11 @@ class JobOptions {
 Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong,
                                      const ScriptDescription* script = nullptr);
 
+// This process has taken so long to open the data, or to run a script. A trainer does the same before it is
+// ready, and computes a first micro-batch, on a busier machine: the gather time is three times that at least,
+// unless it was given.
+void allow_time_to_start(LocalOptions& options, std::chrono::nanoseconds took);
+
 // Whether this machine has a GPU (/dev/nvidia0 or the like).
 bool has_gpu();
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -239,7 +240,9 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   const auto earlier = earlier_job(options, layout);
   const bool begun = earlier && *earlier;
   if (begun && (*earlier)->task.skip_corrupt) options.job.task.skip_corrupt = true;
+  const auto began = std::chrono::steady_clock::now();
   REKINDLE_TRY(const checkpoint::StateSpec model, complete_and_describe(options));
+  allow_time_to_start(options, std::chrono::steady_clock::now() - began);
   measure_state(options, model);
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();

@@ -275,5 +275,18 @@ TEST(Options, DurationsAsPeopleWriteThem) {
   EXPECT_EQ(job_of({"--checkpoint-interval", "1h30m"}).checkpoint_interval_ms, 5400000U);
 }
 
+TEST(Options, SlowDataOrASlowScript_TheTrainersHaveLongerToComeUp) {
+  auto options = parsed({});
+  ASSERT_TRUE(options);
+  allow_time_to_start(*options, std::chrono::seconds(20));
+  EXPECT_EQ(options->job.gather_time_ms, 300'000U);
+  allow_time_to_start(*options, std::chrono::seconds(200));
+  EXPECT_EQ(options->job.gather_time_ms, 600'000U);
+  options = parsed({"--gather-time", "30s"});
+  ASSERT_TRUE(options);
+  allow_time_to_start(*options, std::chrono::seconds(200));
+  EXPECT_EQ(options->job.gather_time_ms, 30'000U) << "it was given";
+}
+
 }  // namespace
 }  // namespace rekindle::app
