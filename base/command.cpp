@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 
+#include "base/bytes.hpp"
 #include "base/pipe.hpp"
 #include "base/text.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
 Result<Pipe> pipe_of_answer() {
   REKINDLE_TRY(Pipe pipe, make_pipe());
@@ -24,15 +25,19 @@ Result<Pipe> pipe_of_answer() {
   return pipe;
 }
 
-// Reads the available bytes. Closes the pipe at end of file.
-void take(Fd& from, std::string& text) {
+// Reads the available bytes. Closes the pipe at end of file. False if some had no room.
+bool take(Fd& from, std::string& text) {
   std::array<char, 65536> bytes;
-  for (;;) {
+  for (bool all = true;;) {
     const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
-    if (count <= 0) return from.reset();
-    text.append(bytes.data(), std::min(static_cast<std::size_t>(count), kMostBytes - text.size()));
+    if (count <= 0) {
+      if (count == 0 || errno != EAGAIN) from.reset();
+      return all;
+    }
+    const std::size_t room = kMostBytes - text.size();
+    text.append(bytes.data(), std::min(static_cast<std::size_t>(count), room));
+    all = all && static_cast<std::size_t>(count) <= room;
   }
 }
 
@@ -49,6 +54,7 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chr
   out.write.reset();
   err.write.reset();
   CommandOutput output;
+  bool complete = true;  // output.out
   const auto until = Clock::now() + limit;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -64,15 +70,17 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chr
                                  ErrorKind::kSystem});
     }
     if (waits[1].revents != 0) {
-      take(out.read, output.out);
+      complete = take(out.read, output.out) && complete;
       if (setting.on_output) setting.on_output(output.out);
     }
     if (waits[2].revents != 0) take(err.read, output.err);
     if (waits[0].revents == 0) continue;
     output.status = wait_for(child);
-    if (out.read) take(out.read, output.out);
+    if (out.read) complete = take(out.read, output.out) && complete;
     if (err.read) take(err.read, output.err);
-    return output;
+    if (complete) return output;
+    // Half of an answer would be read as a wrong one.
+    return fail(str(argv[0], " has written more than ", format_bytes(kMostBytes), " to its standard output"));
   }
 }
 

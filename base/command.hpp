@@ -14,7 +14,7 @@ namespace rekindle {
 
 struct CommandOutput {
   ExitStatus status;
-  std::string out, err;  // at most 8 MiB of each; more is dropped
+  std::string out, err;  // of `err` at most 64 MiB; more is dropped
   bool ok() const { return !status.by_signal && status.code == 0; }
 };
 
@@ -28,7 +28,8 @@ struct CommandSetting {
 };
 
 // Runs argv[0] (searched in PATH). A program that cannot be started is an error. A program that runs longer
-// than `limit` is killed, which is also an error. Processes that the program left behind are not waited for.
+// than `limit` is killed, which is also an error, and so are more than 64 MiB of stdout. Processes that the
+// program left behind are not waited for.
 Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit,
                                   const CommandSetting& setting = {});
 
