@@ -3,16 +3,25 @@
 #include <algorithm>
 
 namespace rekindle::trainer {
+namespace {
+
+// Whether all rows of `slice` come before those of `chunk`.
+bool is_before(const checkpoint::Slice& slice, const checkpoint::Slice& chunk) {
+  if (slice.tensor != chunk.tensor) return slice.tensor < chunk.tensor;
+  return slice.first_row + slice.rows <= chunk.first_row;
+}
+
+}  // namespace
 
 PartCheck::PartCheck(const checkpoint::State& state, const std::vector<checkpoint::Slice>& part,
                      const checkpoint::ChunkHashes& hashes, const Arenas& arenas) {
   const std::vector<checkpoint::Slice> all = checkpoint::chunks_of(checkpoint::spec_of(state));
+  auto slice = part.begin();  // both lists are in canonical order
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto holds_it = [&chunk = all[i]](const checkpoint::Slice& slice) {
-      return slice.tensor == chunk.tensor && slice.first_row <= chunk.first_row &&
-             chunk.first_row < slice.first_row + slice.rows;
-    };
-    if (!std::ranges::any_of(part, holds_it)) continue;
+    const checkpoint::Slice& chunk = all[i];
+    while (slice != part.end() && is_before(*slice, chunk)) ++slice;
+    if (slice == part.end()) break;
+    if (slice->tensor != chunk.tensor || chunk.first_row < slice->first_row) continue;
     const std::span<const std::byte> bytes = checkpoint::bytes_of(state, all[i]);
     const std::size_t begin = begin_in_arena(bytes, arenas);
     chunks_.push_back({begin == kNowhere ? 0 : begin, bytes, hashes[i]});

@@ -17,7 +17,8 @@ namespace rekindle::trainer {
 // All functions may be called from any thread.
 class PartCheck {
  public:
-  // `hashes`: the hashes of all chunks of `state`. `part`: the slices to check, made of complete chunks.
+  // `hashes`: the hashes of all chunks of `state`. `part`: the slices to check, made of complete chunks,
+  // in canonical order.
   // `arenas`: the memory that the update changes and in which the state is stored.
   PartCheck(const checkpoint::State& state, const std::vector<checkpoint::Slice>& part,
             const checkpoint::ChunkHashes& hashes, const Arenas& arenas);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "arena_state.hpp"
 
@@ -95,6 +97,26 @@ TEST_F(PartCheckTest, AnUpdateThatComesMeanwhile_GoesOnWhereTheOtherIs) {
     looks.join();
     EXPECT_TRUE(unchanged);
   }
+}
+
+// Comparing each chunk with each slice would take minutes.
+TEST(PartCheckOfMany, AStateOfManyTensors_IsDividedInOneWalk) {
+  constexpr std::size_t kTensors = 200000;
+  std::vector<float> memory(kTensors, 1.0F);
+  checkpoint::State state;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    checkpoint::TensorSpec spec;
+    spec.name = std::to_string(i);
+    spec.shape = {1};
+    state.push_back({spec, std::as_writable_bytes(std::span(memory).subspan(i, 1))});
+  }
+  const checkpoint::ChunkHashes hashes = checkpoint::hash_chunks(state);
+  const Arenas arenas{std::as_bytes(std::span(memory))};
+  PartCheck first(state, checkpoint::part_of(checkpoint::spec_of(state), 2, 0), hashes, arenas);
+  PartCheck second(state, checkpoint::part_of(checkpoint::spec_of(state), 2, 1), hashes, arenas);
+  memory.back() = 2;
+  EXPECT_TRUE(first.unchanged(kNoPatience));
+  EXPECT_FALSE(second.unchanged(kNoPatience));
 }
 
 TEST_F(PartCheckTest, APartWithoutChunks_IsDone) {
