@@ -16,8 +16,8 @@
 namespace rekindle::run {
 
 // The most bytes of attempts.jsonl and metrics.jsonl: a longer file is not read. An attempt has six lines of
-// about 200 bytes, and a step has one line of about 190. So a run with an attempt every ten minutes reaches
-// the limit in a year, and a run with 90 steps a second in three months.
+// about 200 bytes, and a step has one line of about 400. So a run with an attempt every ten minutes reaches
+// the limit in a year, and a run with 90 steps a second in six weeks.
 inline constexpr std::uint64_t kMostAttemptsBytes = std::uint64_t{64} << 20;
 inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{128} << 30;
 // An error (ExitCode::kConfig) if one of the two files is longer.
