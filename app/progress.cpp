@@ -38,7 +38,12 @@ protocol::Progress SteadySpeed::of(protocol::Progress progress, Time now) {
 std::string describe(const protocol::Progress& p, std::size_t width) {
   std::ostringstream loss, speed;
   loss << "loss " << std::fixed << std::setprecision(4) << p.loss;
-  speed << std::fixed << std::setprecision(1) << p.images_per_second << " images/s";
+  // Less than one: two significant digits.
+  if (p.images_per_second >= 1)
+    speed << std::fixed << std::setprecision(1);
+  else
+    speed << std::setprecision(2);
+  speed << p.images_per_second << " images/s";
   const auto left = std::chrono::milliseconds(static_cast<std::int64_t>(p.seconds_left * 1000));
   std::array<std::string, 6> parts = {str("step ", p.step, "/", p.steps),
                                       str("epoch ", p.epoch + 1),

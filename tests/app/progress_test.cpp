@@ -42,6 +42,14 @@ TEST(ProgressLine, FitsAnyWidthAndKeepsTheStepLongest) {
   EXPECT_EQ(describe(progress(), 70), "step 120/4000  epoch 3  loss 1.2346  812.3 images/s  1h 2min left");
 }
 
+TEST(ProgressLine, ASlowStep_HasASpeedOtherThanZero) {
+  protocol::Progress slow = progress();
+  slow.images_per_second = 0.01234;
+  EXPECT_THAT(describe(slow, 200), HasSubstr("  0.012 images/s  "));
+  slow.images_per_second = 1.26;
+  EXPECT_THAT(describe(slow, 200), HasSubstr("  1.3 images/s  "));
+}
+
 TEST(SteadySpeed, OneSlowStepHardlyMovesTheTimeLeft) {
   SteadySpeed speed;
   SteadySpeed::Time now{};
