@@ -166,9 +166,12 @@ Answer answer_from(const json& object) {
 }
 
 // Those of a micro-batch: a loss that is no mean over samples, or draws random numbers, is as the run has it.
-std::uint64_t samples_at_a_time(const Job& job, const Given& given, const EvaluateOptions& options) {
-  constexpr std::uint64_t kOfAFile = 64;
-  return options.batch_size.value_or(given.manifest ? job.batch_size / job.micro_batches : kOfAFile);
+// That of a built-in model is the same for any number.
+std::uint64_t samples_at_a_time(const Job& job, const Given& given, const EvaluateOptions& options,
+                                const fs::path& own_trainer) {
+  constexpr std::uint64_t kUsual = 64;
+  const bool as_the_run = given.manifest && (is_script(job) || !own_trainer.empty());
+  return options.batch_size.value_or(as_the_run ? job.batch_size / job.micro_batches : kUsual);
 }
 
 Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& options,
@@ -176,7 +179,7 @@ Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& op
   ProgressView view(stderr);
   TrainerQuestion question{
       .limit = kLimit, .in = given.tensors.get(), .on_answer = evaluation_shown_by(view)};
-  const std::uint64_t samples = samples_at_a_time(job, given, options);
+  const std::uint64_t samples = samples_at_a_time(job, given, options, own_trainer);
   if (is_script(job)) {
     json about = job;
     about["evaluate_at_a_time"] = samples;

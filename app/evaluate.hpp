@@ -27,7 +27,7 @@ struct EvaluateOptions {
   std::filesystem::path source;       // a run directory, a checkpoint or a file
   std::optional<std::uint64_t> step;  // of a run; nullopt: the newest checkpoint
   bool raw = false, per_class = false, json = false;
-  std::optional<std::uint64_t> batch_size;  // samples at a time; nullopt: as the run takes them, of a file 64
+  std::optional<std::uint64_t> batch_size;  // samples at a time; nullopt: the usual number
   RawOptions raw_options;
   std::set<std::string> given;           // names of the options in raw_options that were given
   std::optional<std::uint64_t> threads;  // nullopt: one for each processor that this process may use

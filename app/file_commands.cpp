@@ -165,8 +165,9 @@ struct EvaluateCommand : Command {
     command.add_flag("--per-class", options.per_class, "the accuracy of each class");
     command.add_flag("--json", options.json, "for programs");
     command
-        .add_option("--batch-size", options.batch_size,
-                    "samples at a time; default: those of a micro-batch of the run, of a file 64")
+        .add_option(
+            "--batch-size", options.batch_size,
+            "samples at a time; default: of a run with a model of your own those of a micro-batch, else 64")
         ->transform(whole_number(1, kMostSamples));
     command.add_option("--threads", options.threads, "default: every processor that it may use")
         ->transform(threads());

@@ -126,7 +126,7 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
 }
 
 std::span<float> image_of(Batch& batch, std::size_t place) {
-  const std::size_t floats = batch.images.size() / batch.samples.size();
+  const std::size_t floats = batch.samples.empty() ? 0 : batch.images.size() / batch.samples.size();
   return std::span(batch.images).subspan(place * floats, floats);
 }
 

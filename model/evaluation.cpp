@@ -44,6 +44,7 @@ Status fit(Job& job, const data::DatasetInfo& info) {
   Status completed = complete_from_data(job, info);
   if (completed || job.task.data_hash.empty()) return completed;
   Error error = std::move(completed.error());
+  error.code = ExitCode::kConfig;
   error.hint = "evaluate on data of the size that the model was trained for";
   return forward_error(std::move(error));
 }

@@ -36,8 +36,8 @@ struct TensorsToEvaluate {
 // Evaluates the model of `job` on its data set's test samples, `batch` at a time. After each batch,
 // `on_progress` gets how many samples are done, and how many there are. A job without classes or an image
 // size has those of the data set. Errors (ExitCode::kConfig): the first tensor that is not the model's; data
-// of other classes; no test samples; a sample that cannot be read. (kUsage): a context or an image size
-// that is not the data's.
+// of other classes; no test samples; a sample that cannot be read. (kUsage, of a job with a data_hash
+// kConfig): a context or an image size that is not the data's.
 using OnProgress = std::function<void(std::size_t done, std::size_t of)>;
 Result<Evaluation> evaluate(protocol::Job job, const TensorsToEvaluate& given, std::size_t batch,
                             const OnProgress& on_progress, const MoreRows& more = {});
