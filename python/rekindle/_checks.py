@@ -31,6 +31,16 @@ def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
     return leaves
 
 
+_BUFFERS = "what a forward pass changes has to be a buffer, as the weights of a mean teacher"
+_SUMMED = 4  # steps: the factor of the rates may be 0 in the first ones
+_AT_A_TIME = 1 << 22  # elements: on a CPU, torch first makes a copy of them as int64
+
+
+def _sum_of_bits(value: torch.Tensor) -> torch.Tensor:
+    parts = value.view(torch.int32).flatten().split(_AT_A_TIME)
+    return torch.stack([part.sum(dtype=torch.int64) for part in parts]).sum()
+
+
 class Checks:
     """The checks of a trainer's model."""
 
@@ -39,6 +49,7 @@ class Checks:
         self.tensors, self.values = tensors, values
         self.micro_batches = 0  # whose graphs were looked at: two
         self.others: list[weakref.ref] = []  # the leaves of the first graph that are not the model's
+        self.summed, self.last_summed = 0, 0  # steps with sums(), and the last one
 
     def first_losses(self, loss: torch.Tensor) -> None:
         """Whether the model is all that a loss trains and keeps. A leaf that only one micro-batch has was made for it, as
@@ -65,14 +76,37 @@ class Checks:
             if parameter._version != version:
                 raise RekindleError(
                     f"the script changed parameter {name} while it {doing}",
-                    "only the update changes parameters; what a forward pass changes has to be a buffer, as the weights of a mean "
-                    "teacher, and Embedding must not have max_norm",
+                    f"only the update changes parameters; {_BUFFERS}, and Embedding must not have max_norm",
                 )
+
+    def sums(self, step: int) -> torch.Tensor | None:
+        """The sum of the bits of each parameter, in a few steps of a trainer, before and after a micro-batch. A change
+        through .data leaves the version. The self-check does not find the mean of a teacher and a student that begin
+        equal: it changes nothing before the first update.
+        """
+        if step == self.last_summed or self.summed == _SUMMED:
+            return None
+        self.summed, self.last_summed = self.summed + 1, step
+        return self._sums()
+
+    def sums_kept(self, before: torch.Tensor | None) -> None:
+        """Errors: a parameter has other bits than sums() has seen."""
+        if before is None or torch.equal(after := self._sums(), before):
+            return
+        name = list(self.tensors.parameters)[int((after != before).nonzero()[0])]
+        raise RekindleError(
+            f"the script changed parameter {name} through .data while it computed a gradient",
+            f"only the update changes parameters; {_BUFFERS}",
+        )
+
+    def _sums(self) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.stack([_sum_of_bits(value) for value in self.values[: len(self.tensors.parameters)]])
 
     def unchanged(self) -> None:
         for value, (name, parameter) in zip(self.values, self.tensors.parameters.items()):
             if parameter.data_ptr() != value.data_ptr():
-                raise RekindleError(f"the script replaced the memory of parameter {name}", "leave .data alone")
+                raise RekindleError(f"the script replaced the memory of parameter {name}", f"leave .data alone; {_BUFFERS}")
         for name, (buffer, version) in self.tensors.constants.items():
             if self.tensors.buffer(name) is not buffer or buffer._version != version:
                 raise RekindleError(f"buffer {name} has changed, and is not persistent", "make it persistent, then it is part of the state")  # fmt: skip

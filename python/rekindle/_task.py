@@ -218,6 +218,7 @@ class Task:
         """Forward and backward pass."""
         self.gradients.begin(micro_batch)
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
+        sums = self.checks.sums(micro_batch.step)
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
@@ -233,6 +234,7 @@ class Task:
         self._store_buffers(micro_batch)
         self.checks.unchanged()
         self.checks.values_kept(versions, "computed a gradient")
+        self.checks.sums_kept(sums)
 
     def optimize(self, step: Any) -> None:
         places = self.gradients.places_in(step.gradient)

@@ -78,6 +78,50 @@ TEST_F(Python, FirstScriptOfTheDocument_Learns) {
   EXPECT_LT(std::stod(outcome.out.substr(outcome.out.find(words) + words.size())), 0.5) << outcome.out;
 }
 
+// As in a loop, whatever the number of micro-batches.
+TEST_F(Python, TeacherOfTheDocument_FollowsOnceAStep) {
+  const std::string document = str(REKINDLE_SOURCE, "/docs/python.md");
+  const std::string lines =
+      str(R"(
+import copy, sys, torch, rekindle
+from torch import nn
+from torch.nn import functional
+exec(open(")",
+          document, R"(").read().split("<!-- test: teacher -->\n```python\n")[1].split("```")[0])
+def model():
+    pair = Pair(nn.Linear(4, 3))
+    with torch.no_grad():
+        for tensor in pair.state_dict().values():
+            tensor.copy_(torch.linspace(-1, 1, tensor.numel()).view(tensor.shape))
+    return pair
+def distance(pair, batch):
+    return loss(pair, batch) + (pair.student(batch) ** 2).mean()
+)");
+  const std::string train = script("train.py", str(lines, R"(
+rekindle.run(model=model, loss=distance, train_data=[torch.full((4,), 0.3)] * 64, optimizer=rekindle.SGD(lr=0.1),
+             batch_size=16, micro_batches=4, steps=6)
+)"));
+  const std::string compare = script("compare.py", str(lines, R"(
+trained, pair = rekindle.load(sys.argv[1], model()), model()
+for _ in range(6):
+    distance(pair, torch.full((16, 4), 0.3)).backward()
+    with torch.no_grad():
+        for each in pair.parameters():
+            each.sub_(0.1 * each.grad)
+            each.grad = None
+same = [torch.allclose(trained.state_dict()[name], each, rtol=0, atol=1e-6) for name, each in pair.state_dict().items()]
+print(all(same), len(list(trained.teacher.parameters())), (pair.teacher.weight - model().teacher.weight).abs().max() > 1e-4)
+)"));
+  for (const int workers : {1, 2}) {
+    const fs::path dir = scratch_ / str(workers);
+    const Outcome outcome = run(local(dir, workers, "shm", 0, train));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "1"));
+  }
+  const Outcome compared = python({compare, scratch_ / "1"});
+  EXPECT_EQ(compared.out, "True 0 tensor(True)\n") << compared.err;
+}
+
 TEST_F(Python, ImportOfThePackage_ImportsNeitherTorchNorNumpy) {
   const Outcome outcome =
       python({"-c", "import rekindle, sys; print({'torch', 'numpy'} & set(sys.modules) or 'neither')"});
