@@ -146,6 +146,10 @@ Status JobOptions::read_script() {
   Script script = script_;
   script.python = raw_.python;
   if (command_.count("--seed") > 0) script.seed = str(raw_.seed);
+  for (const char* name : {"steps", "epochs", "batch-size", "schedule"}) {
+    const std::string option = std::string("--") + name;
+    if (command_.count(option) > 0) script.given[name] = command_[option]->as<std::string>();
+  }
   const auto began = std::chrono::steady_clock::now();
   script.container = whole_container(raw_.container, raw_.container_runtime, raw_.container_mounts);
   REKINDLE_TRY(described_, ask_script_(script));

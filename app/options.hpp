@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,12 +31,13 @@ extern const bool kCudaScripts, kCudaModels;
 
 // The Python script of a command line (app/script.hpp).
 struct Script {
-  std::filesystem::path file;          // empty: none
-  std::filesystem::path folder;        // where it finds its modules: the file may be a copy
-  std::vector<std::string> arguments;  // its own
-  std::string seed = {};               // of the command line; empty: the script says
-  std::string python = {};             // the interpreter, a path or a name; empty: the usual one
-  Container container = {};            // of the interpreter
+  std::filesystem::path file;                     // empty: none
+  std::filesystem::path folder;                   // where it finds its modules: the file may be a copy
+  std::vector<std::string> arguments;             // its own
+  std::string seed = {};                          // of the command line; empty: the script says
+  std::map<std::string, std::string> given = {};  // options that a schedule of the script depends on
+  std::string python = {};                        // the interpreter, a path or a name; empty: the usual one
+  Container container = {};                       // of the interpreter
 };
 
 // What it says about itself.

@@ -223,7 +223,9 @@ Result<ScriptDescription> describe_script(const Script& script) {
   if (!contained && (python.empty() || !path_exists(python)))
     return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),
                 "activate the environment that has torch and rekindle");
-  std::vector<std::string> question = {"--describe", script.folder, script.file, script.seed};
+  const std::string given =
+      nlohmann::json(script.given).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::vector<std::string> question = {"--describe", script.folder, script.file, script.seed, given};
   question.insert(question.end(), script.arguments.begin(), script.arguments.end());
   job.task.python = python;
   REKINDLE_TRY(const std::string answer, ask_script(job, {std::move(question), kLimit}));

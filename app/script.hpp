@@ -2,9 +2,9 @@
 //
 //   rekindle local [OPTIONS] SCRIPT [ITS OWN ARGUMENTS]
 //
-// The program of python/rekindle/trainer.py, with `--describe FOLDER SCRIPT SEED ARGUMENTS...`, runs the
-// script up to its rekindle.run(), and answers with one line of JSON (SEED: of the command line; empty: the
-// script's):
+// The program of python/rekindle/trainer.py, with `--describe FOLDER SCRIPT SEED OPTIONS ARGUMENTS...`, runs
+// the script up to its rekindle.run(), and answers with one line of JSON (SEED: of the command line; empty:
+// the script's. OPTIONS: Script::given as JSON):
 //
 //   {"options": {"batch-size": "128", ...},                  the options in the call, as text
 //    "tensors": [{"name", "dtype", "shape", "role"}, ...],   parameters, buffers, own optimizer

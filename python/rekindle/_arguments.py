@@ -7,7 +7,7 @@ import numbers
 import os
 from collections.abc import Mapping, Sequence
 
-from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, are_several, can_take
+from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, are_several, can_take, takes_two
 from rekindle.optimizers import Optimizer
 from rekindle.schedules import Schedule
 
@@ -117,10 +117,11 @@ def is_factor(schedule: object) -> bool:
     """Whether it is a function of the script, and not one of rekindle or none. Errors: neither."""
     if schedule is None or isinstance(schedule, Schedule):
         return False
-    if isinstance(schedule, type) or not callable(schedule) or not can_take(schedule, 1):
+    takes = callable(schedule) and can_take(schedule, 2 if takes_two(schedule) else 1)
+    if isinstance(schedule, type) or not takes:
         raise RekindleError(
             f"schedule is {getattr(schedule, '__name__', type(schedule).__name__)}",
-            "use rekindle.Cosine, Step, ..., or a function of the step",
+            "use rekindle.Cosine, Step, ..., or a function of the step: schedule(step), or schedule(step, steps)",
             USAGE,
         )
     return True

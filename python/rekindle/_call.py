@@ -42,7 +42,7 @@ class Call:
     collate: Callable[[list], Any] | None
     test_collate: Callable[[list], Any] | None  # run() sets it to `collate` by default
     make_optimizer: Callable[[list], torch.optim.Optimizer] | None = None  # of the script's own
-    factor: Callable[[int], float] | None = None  # of its learning rates: a schedule of the script
+    factor: Callable[..., float] | None = None  # of its learning rates: a schedule of the script
     options: dict[str, str] = field(default_factory=dict)  # of the command line, without dashes
 
 
@@ -82,7 +82,7 @@ def run(
     metrics: Metrics | None = None,
     collate: Callable[[list], Any] | None = None,
     optimizer: Optimizer | Callable[[list], torch.optim.Optimizer] | None = None,
-    schedule: Schedule | Callable[[int], float] | None = None,
+    schedule: Schedule | Callable[[int], float] | Callable[[int, int], float] | None = None,
     batch_size: int = 128,
     micro_batches: int | None = None,
     epochs: int | None = None,
@@ -111,12 +111,13 @@ def run(
     test_collate: the same for test samples; default: `collate`. A `collate` that mixes samples needs another one here.
     optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or [parameter, ...] ->
         torch.optim.Optimizer, without a closure: every trainer then updates the whole model.
-    schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or step -> factor of the optimizer's rates,
-        the step counted from 0.
+    schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or a function, (step) or (step, steps) -> factor
+        of the optimizer's rates, the step counted from 0. `steps` is the length of the run at its first start.
     batch_size: samples of a step, over all trainers.
     micro_batches: equal parts of the batch, a power of two: at most so many trainers work, and it is part of the bits.
         Default: the largest up to 32 that leaves each part 8 samples.
-    epochs, steps: length of the run in passes over train_data or in updates, one of them; default: 10 epochs.
+    epochs, steps: length of the run in passes over train_data or in updates, one of them; default: 10 epochs. E epochs are
+        ceil(E * len(train_data) / batch_size) updates. --epochs or --steps of the command line takes the place of both.
     seed: of all random numbers, from 0 on.
     run_dir: where the run is kept; a run that is there already goes on.
     workers: trainers on this machine; in a Slurm job there is one worker a node.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rekindle import _library
-from rekindle._checks import Factor
 from rekindle._errors import IN_THE_LOG, Aborted, RekindleError, StorageAway, hint_for, one_line, text_bytes
+from rekindle._factor import Factor, of_step
 from rekindle._process import end_if_forked
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def calls_of(task: Task) -> _library.Calls:
     """These functions for the library. The result has to live as long as they are called."""
     # The command line may have another schedule.
     has_factor = task.call.factor is not None and task.job["schedule"] == "constant"
-    factor = Factor(task.call.factor, task.job["steps"]) if has_factor else None
+    job = task.job
+    factor = Factor(of_step(task.call.factor, job["schedule_steps"]), job["steps"]) if has_factor else None
 
     def initialize() -> int:
         return _result(task, "initial values", task.initialize)

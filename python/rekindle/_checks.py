@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
 import weakref
-from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -110,42 +107,6 @@ class Checks:
         for name, (buffer, version) in self.tensors.constants.items():
             if self.tensors.buffer(name) is not buffer or buffer._version != version:
                 raise RekindleError(f"buffer {name} has changed, and is not persistent", "make it persistent, then it is part of the state")  # fmt: skip
-
-
-_ASKED_S = 0.2  # in a process's first step
-
-
-class Factor:
-    """The script's schedule: a function of the step that gives the factor of the rates. A function that keeps a state
-    would give other factors after a resume, and in a trainer that joins. It shows when it is asked for the same step again:
-    for a while in the process's first step, because the factor of some stays the same for many calls, and once whenever the
-    factor is another one. Earlier steps are not asked for: a function may keep what it has computed for them.
-    """
-
-    def __init__(self, function: Callable[[int], float], steps: int) -> None:
-        self.function, self.steps = function, steps
-        self.before: float | None = None
-
-    def at(self, step: int) -> float:
-        factor = float(self.function(step))
-        if self.before is None:
-            end = time.monotonic() + _ASKED_S
-            for _ in range(self.steps):
-                self._ask_again(step, factor)
-                if time.monotonic() > end:
-                    break
-        elif factor != self.before:
-            self._ask_again(step, factor)
-        self.before = factor
-        return factor
-
-    def _ask_again(self, step: int, factor: float) -> None:
-        again = float(self.function(step))
-        if again != factor and not math.isnan(factor):  # that is an error of its own
-            raise RekindleError(
-                f"the schedule gives another factor for the same step, {factor} and then {again}",
-                "it must depend on the step alone: no scheduler of torch, no counter",
-            )
 
 
 def _not_the_models(leaf: torch.Tensor) -> RekindleError:

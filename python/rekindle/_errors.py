@@ -117,6 +117,16 @@ def end_with_one_line(error: RekindleError) -> None:
     sys.excepthook = show
 
 
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Whether it has two parameters by position that have no default."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some functions in C
+        return False
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in by_position and each.default is each.empty for each in parameters) == 2
+
+
 def can_take(function: Callable[..., Any], count: int) -> bool:
     """Whether a function can be called with so many arguments. True if nobody knows."""
     try:

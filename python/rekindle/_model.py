@@ -17,6 +17,7 @@ from rekindle._data import make_dataset
 from rekindle._device import moved
 from rekindle._errors import RekindleError, one_line
 from rekindle._evaluation import check_loss_of_tests, precision, without_compiler
+from rekindle._factor import check_last_factor
 from rekindle._metrics import check_names_differ, sums_of
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
@@ -247,8 +248,20 @@ def _look_for_gpu() -> dict[str, Any]:
     return {"has_gpu": usable, "no_gpu": "" if usable else library.rk_error().decode()}
 
 
-def describe(call: Call, key: int) -> dict[str, Any]:
-    """See app/script.hpp. `key`: of the random numbers that data sets and model draw."""
+def _steps_of(options: Mapping[str, str], samples: int) -> int:
+    """The run's length. 0: it is no number, which is told later."""
+    try:
+        if "steps" in options:
+            return int(options["steps"])
+        return -(-int(options["epochs"]) * samples // int(options["batch-size"]))
+    except (KeyError, ValueError, ZeroDivisionError):
+        return 0
+
+
+def describe(call: Call, key: int, given: Mapping[str, str]) -> dict[str, Any]:
+    """See app/script.hpp. `key`: of the random numbers that data sets and model draw. `given`: options of the command line
+    that are of use here, which take the place of those of the call.
+    """
     train_data = make_dataset(call.train_data, "train_data", key)
     test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data", key)
     seed_all(key)
@@ -260,6 +273,10 @@ def describe(call: Call, key: int) -> dict[str, Any]:
     of_loss = [] if test_data is None else check_loss_of_tests(call, model, train_data, test_data, key)
     of_optimizer, of_metrics = _optimizer_and_metrics(call, model, test_data, loss_works=of_loss is not None)
     check_names_differ(of_loss or [], of_metrics)
+    length = {"steps", "epochs"}
+    options = {name: value for name, value in call.options.items() if not length & given.keys() or name not in length} | given
+    if call.factor is not None and options["schedule"] == "constant" and (steps := _steps_of(options, len(train_data))) > 0:
+        check_last_factor(call.factor, steps)
     return {
         "options": call.options,
         "tensors": tensors + of_optimizer,

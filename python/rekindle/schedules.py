@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rekindle._errors import USAGE, RekindleError
 from rekindle._record import Record
 
-_FUNCTION = "or give schedule=lambda step: ..., the factor of the rate"
+_FUNCTION = "or give schedule=lambda step, steps: ..., the factor of the rate"
 _TO_ZERO = f"it goes to 0 over the run's steps; {_FUNCTION}"
 
 

@@ -1,9 +1,9 @@
 """The program of a trainer, which a worker starts with its options (protocol/job.hpp, python_trainer).
 
 With `--spare FOLDER OPTIONS...` it waits until it gets the rest of its options, the name. With
-`--describe FOLDER SCRIPT SEED ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER SCRIPT JOB
-ARGUMENTS...` how good it is, see app/script.hpp. The script always runs as __main__ up to its rekindle.run(), with its
-own arguments.
+`--describe FOLDER SCRIPT SEED OPTIONS ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER
+SCRIPT JOB ARGUMENTS...` how good it is, see app/script.hpp. The script always runs as __main__ up to its
+rekindle.run(), with its own arguments.
 """
 
 from __future__ import annotations
@@ -146,8 +146,9 @@ def answer_question(
     run_script(folder, script, arguments, on_call, on_error)
 
 
-def describe(folder: str, script: str, seed: str, arguments: list[str]) -> NoReturn:
-    """Says what the script would train, see app/script.hpp. `seed`: of the command line, or empty.
+def describe(folder: str, script: str, seed: str, given: dict[str, str], arguments: list[str]) -> NoReturn:
+    """Says what the script would train, see app/script.hpp. `seed`: of the command line, or empty. `given`: other options
+    of it.
 
     The script may split its data at random, so it draws the numbers that it draws in a trainer. The seed of its call is
     known only then: if that is another one, the script is run once more.
@@ -160,11 +161,11 @@ def describe(folder: str, script: str, seed: str, arguments: list[str]) -> NoRet
     def make_answer(call: _call.Call, _: Say) -> dict[str, Any]:
         from rekindle import _model
 
-        return _model.describe(call, key)
+        return _model.describe(call, key, given)
 
     def run_again(call: _call.Call) -> list[str]:
         wanted = call.options.get("seed", "1")
-        words[-1 - len(arguments)] = wanted
+        words[-2 - len(arguments)] = wanted
         if seed or not wanted.isdigit() or wanted == "1":
             return []
         os.chdir(folder_now)  # the script may have left it
@@ -284,8 +285,8 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
 def main() -> NoReturn:
     if len(sys.argv) > 2 and sys.argv[1] == "--spare":
         wait_as_spare(sys.argv[2], sys.argv[3:])
-    if len(sys.argv) > 4 and sys.argv[1] == "--describe":
-        describe(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])
+    if len(sys.argv) > 5 and sys.argv[1] == "--describe":
+        describe(sys.argv[2], sys.argv[3], sys.argv[4], json.loads(sys.argv[5]), sys.argv[6:])
     if len(sys.argv) > 4 and sys.argv[1] == "--evaluate":
         evaluate(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]), sys.argv[5:])
     train(sys.argv)

@@ -69,7 +69,7 @@ TEST_F(PythonArguments, ArgumentThatTheOptimizerOrScheduleOfTorchHas_SaysWhatToD
             "run()\n");
   EXPECT_EQ(value_of("rekindle.Cosine(T_max=10)"),
             "rekindle.Cosine has no argument T_max: it goes to 0 over the run's steps; or give "
-            "schedule=lambda step: ..., the factor of the rate\n");
+            "schedule=lambda step, steps: ..., the factor of the rate\n");
   EXPECT_EQ(value_of("__import__('copy').deepcopy(rekindle.SGD(0.1, 0.9))"),
             "SGD(lr=0.1, momentum=0.9, dampening=0.0, weight_decay=0.0, nesterov=False)\n");
 }
@@ -154,11 +154,30 @@ TEST_F(PythonArguments, DeviceOfTorch_ItsTypeIsTakenAndANumberRefused) {
 }
 
 TEST_F(PythonArguments, ScheduleThatIsAClassOrTakesMore_Refused) {
-  const char* hint = ": use rekindle.Cosine, Step, ..., or a function of the step\n";
+  const char* hint =
+      ": use rekindle.Cosine, Step, ..., or a function of the step: schedule(step), or schedule(step, "
+      "steps)\n";
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=rekindle.Cosine)"),
             str("schedule is Cosine", hint));
-  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=lambda optimizer, step: 1)"),
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=lambda optimizer, step, steps: 1)"),
             str("schedule is <lambda>", hint));
+}
+
+// A second parameter with a default is the script's own, as the length of a warm-up.
+TEST_F(PythonArguments, ScheduleOfTheStep_OrOfTheStepAndTheLengthOfTheRun) {
+  const std::string factor = "__import__('rekindle._factor')._factor.";
+  for (const auto& [function, expected] :
+       {std::pair("lambda step: step / 10", "0.7\n"), std::pair("lambda step, steps: step / steps", "0.35\n"),
+        std::pair("lambda step, warmup=14: step / warmup", "0.5\n"), std::pair("float", "7.0\n"),
+        std::pair("lambda *all: len(all)", "1\n"),
+        std::pair("__import__('functools').partial(lambda total, step: step / total, 28)", "0.25\n")})
+    EXPECT_EQ(value_of(str(factor, "of_step(", function, ", 20)(7)")), expected) << function;
+  EXPECT_EQ(
+      value_of(str(factor, "check_last_factor(lambda step: [1.0] * 18, 18)")),
+      "the schedule gives no factor for step 17, the last one of 18: TypeError: float() argument must be "
+      "a string or a real number, not 'list': E epochs are ceil(E * samples / batch_size) steps, and "
+      "schedule(step, steps) gets their number\n");
+  EXPECT_EQ(value_of(str(factor, "check_last_factor(lambda step, steps: 1 - step / steps, 18)")), "None\n");
 }
 
 // torch advises to allow it, which a trainer does not.

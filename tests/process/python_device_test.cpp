@@ -85,7 +85,7 @@ TEST_F(PythonDevice, AGpuForTorchAlone_TheDescriptionSaysWhyItCannotBeUsed) {
       "seen.py",
       str("import torch\ntorch.cuda.is_available = lambda: True\nexec(open('", everything(), "').read())\n"));
   const Outcome outcome = python({"-c", "from rekindle.trainer import main; main()", "--describe",
-                                  scratch_.path().string(), described, ""});
+                                  scratch_.path().string(), described, "", "{}"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto answer = nlohmann::json::parse(outcome.out);
   ASSERT_TRUE(answer.contains("no_gpu")) << outcome.out;

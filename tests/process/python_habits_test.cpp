@@ -117,6 +117,41 @@ TEST_F(PythonHabits, ScheduleOnTheCommandLineAndAFunctionInTheCall_TheCommandLin
   EXPECT_NE(digest_with(function, {}), digest_with("", {}));
 }
 
+// Of 60 samples in batches of 16, a loop with drop_last has 3 steps an epoch, and a run of 2 epochs has 8
+// steps.
+TEST_F(PythonHabits, ScheduleThatEndsBeforeTheRun_RefusedBeforeIt) {
+  const std::string script = with("", R"(train_data=[(torch.ones(4), 1)] * 60, epochs=2,
+             schedule=lambda step: [1.0, 0.9, 0.8, 0.7, 0.6, 0.5][step])");
+  const Outcome outcome = trained(script);
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err,
+                     "the schedule gives no factor for step 7, the last one of 8: IndexError: list index out "
+                     "of range: E epochs are ceil(E * samples / batch_size) steps"),
+            1U)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "run"));
+  for (const Arguments& options : {Arguments{"--epochs", "1"}, Arguments{"--steps", "6"},
+                                   Arguments{"--batch-size", "32"}, Arguments{"--schedule", "cosine"}}) {
+    fs::remove_all(scratch_ / "run");
+    const Outcome shorter = trained(script, options);
+    EXPECT_EQ(shorter.exit_code, 0) << options[0] << shorter.out << shorter.err;
+  }
+}
+
+TEST_F(PythonHabits, ScheduleOfTheStepAndTheLength_KeepsTheLengthOfTheFirstStart) {
+  const auto trained_with = [&](const char* schedule) {
+    return with("", str(kData, ", optimizer=rekindle.SGD(lr=0.1), schedule=", schedule));
+  };
+  std::string script = trained_with("lambda step, steps: 2 - step / steps");
+  EXPECT_EQ(trained(script).exit_code, 0);
+  EXPECT_EQ(trained(script, {"--epochs", "3"}).exit_code, 0);
+  const std::string longer = digest_of(scratch_ / "run");
+  fs::remove_all(scratch_ / "run");
+  script = trained_with("lambda step: 2 - step / 8");
+  EXPECT_EQ(trained(script, {"--epochs", "3"}).exit_code, 0);
+  EXPECT_EQ(digest_of(scratch_ / "run"), longer);
+}
+
 // A resume would begin with its first rate again. Some change it at once, others later.
 TEST_F(PythonHabits, ScheduleWithAStateOfItsOwn_Refused) {
   const char* scheduler = R"(
