@@ -68,7 +68,7 @@ def _check_no_other(optimizer: torch.optim.Optimizer) -> None:
             raise RekindleError(f"the optimizer keeps another one in {key}", "its state could not be saved: use one optimizer")
 
 
-LACKS = "use another optimizer, or let all parameters require gradients from the first step: a trainer that is copied to would lack it"
+LACKS = "use another optimizer; for a part that is frozen at first: one of rekindle, or torch.set_grad_enabled() in place of requires_grad"
 KEEP = "keep it as a number in param_groups or in the state of a parameter: only these are saved"
 _HAS_STATE, _SAVED, _FIRST_MISSING = 1, 2, 4  # in PRESENT; from _FIRST_MISSING on a bit for each key that is not there
 _MOST_KEYS = 28  # of a parameter, that have such a bit

@@ -79,5 +79,42 @@ options["loss"] = replacing
       "changes has to be a buffer");
 }
 
+// The optimizer begins its state of a parameter with the first gradient, and a run's state has its shape from
+// the first step on.
+TEST_F(PythonFrozen, PartThatThawsUnderAnOptimizerOfTheScript_NeedsGradientsFromTheFirstStep) {
+  const Outcome outcome = python({script("thaws.py", str(kBegin, R"(
+from rekindle._optimizer import OwnOptimizer, Template
+def trained(is_frozen_by_flag):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    model[0].requires_grad_(not is_frozen_by_flag)
+    def make(parameters):
+        return torch.optim.AdamW(parameters, lr=0.1)
+    template = Template(make, model)
+    memory = [torch.zeros(each.shape, dtype=each.dtype) for _, each in template.tensors]
+    optimizer = OwnOptimizer(make, model, template, memory)
+    for step in range(4):
+        model[0].requires_grad_(step >= 2 or not is_frozen_by_flag)
+        with torch.set_grad_enabled(step >= 2 or is_frozen_by_flag):
+            first = model[0](torch.ones(2, 4))
+        model[1](first).sum().backward()
+        gradients = [each.grad for each in model.parameters()]
+        model.zero_grad()
+        optimizer.step(1.0, gradients)
+        optimizer.save()
+        optimizer.load()
+    return [int(optimizer.optimizer.state[each]["step"]) for each in model.parameters()]
+print(trained(is_frozen_by_flag=False))
+try:
+    trained(is_frozen_by_flag=True)
+except rekindle.RekindleError as error:
+    print(error)
+)"))});
+  EXPECT_EQ(outcome.out,
+            "[2, 2, 4, 4]\nthe optimizer made step of 0.weight, which its first steps did not: use another "
+            "optimizer; for a part that is frozen at first: one of rekindle, or torch.set_grad_enabled() in "
+            "place of requires_grad\n")
+      << outcome.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
