@@ -146,7 +146,7 @@ Status JobOptions::read_script() {
   Script script = script_;
   script.python = raw_.python;
   if (command_.count("--seed") > 0) script.seed = str(raw_.seed);
-  for (const char* name : {"steps", "epochs", "batch-size", "schedule"}) {
+  for (const char* name : {"steps", "epochs", "batch-size", "micro-batches", "schedule"}) {
     const std::string option = std::string("--") + name;
     if (command_.count(option) > 0) script.given[name] = command_[option]->as<std::string>();
   }

@@ -35,7 +35,7 @@ struct Script {
   std::filesystem::path folder;                   // where it finds its modules: the file may be a copy
   std::vector<std::string> arguments;             // its own
   std::string seed = {};                          // of the command line; empty: the script says
-  std::map<std::string, std::string> given = {};  // options that a schedule of the script depends on
+  std::map<std::string, std::string> given = {};  // options that checks of the script depend on
   std::string python = {};                        // the interpreter, a path or a name; empty: the usual one
   Container container = {};                       // of the interpreter
 };

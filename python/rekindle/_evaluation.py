@@ -46,37 +46,46 @@ def without_compiler() -> contextlib.AbstractContextManager:
 
 
 def check_loss_of_tests(
-    call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int
+    call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int, last: int
 ) -> list[str] | None:
     """Names of the metrics that the loss returns of test samples. None if it fails for a reason that trainers find at once,
-    or needs a GPU that is not here: then trainers find the names. Changes the model's buffers, and its device.
+    or needs a GPU that is not here: then trainers find the names. Changes the model's buffers, and its device. `last`:
+    another number of samples to try, or 0.
 
     Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then, or for
     train_data alone; or the first test sample cannot be read. A trainer would find this at its first evaluation, which
     may come after hours. Or what it returns as metrics cannot be taken.
     """
-    names = _loss_of_tests_on(torch.device("cpu"), call, model, train_data, test_data, key)
+    names = _loss_of_tests_on(torch.device("cpu"), call, model, train_data, test_data, key, last)
     if isinstance(names, list):
         return names
     # A label that is no class fails on the CPU with an IndexError; on a GPU, nothing could be computed after it.
     may_need_gpu = call.options.get("device") != "cpu" and not isinstance(names, (IndexError, StorageAway))
     if may_need_gpu and torch.cuda.is_available():
-        names = _loss_of_tests_on(torch.device("cuda"), call, model, train_data, test_data, key)
+        names = _loss_of_tests_on(torch.device("cuda"), call, model, train_data, test_data, key, last)
     return names if isinstance(names, list) else None
 
 
+def fails_for_last(what: str, last: int, error: BaseException) -> RekindleError:
+    return RekindleError(
+        f"{what} for a batch of {last} {'sample' if last == 1 else 'samples'}, as the last one of test_data: {one_line(error)}",
+        "the first evaluation would end the run: squeeze(1), which names a dimension, in place of squeeze()?",
+    )
+
+
 def _loss_of_tests_on(
-    device: torch.device, call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int
+    device: torch.device, call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int, last: int
 ) -> list[str] | BaseException:
     """The names, or why the loss fails for samples of both kinds."""
     found: dict[str, Any] = {}
 
     collates = {"train_data": call.collate, "test_data": call.test_collate}
 
-    def attempt(data: Dataset, name: str, trains: bool) -> BaseException | None:
+    # Of two samples: one is too few for batch norm.
+    def attempt(data: Dataset, name: str, trains: bool, count: int = 2) -> BaseException | None:
         seed_all(key)
         try:
-            samples = [sample_of(data, name, 0) for _ in range(2)]  # one is too few for batch norm
+            samples = [sample_of(data, name, 0) for _ in range(count)]
             batch = (collates[name] or default_collate)(samples)
             if device.type != "cpu":
                 batch = moved(batch, device)
@@ -93,6 +102,9 @@ def _loss_of_tests_on(
     if error is None:
         names = list(sums_of(found))
         check_names_of_loss(names)
+        error = None if last == 0 else attempt(test_data, "test_data", trains=False, count=last)
+        if error is not None and not isinstance(error, (StorageAway, torch.cuda.OutOfMemoryError)):
+            raise fails_for_last("the loss fails", last, error) from error
         return names
     if isinstance(error, StorageAway):  # it may be back at the first evaluation
         return error

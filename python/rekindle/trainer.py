@@ -159,9 +159,9 @@ def describe(folder: str, script: str, seed: str, given: dict[str, str], argumen
     words, folder_now = [sys.executable, *sys.orig_argv[1:]], os.getcwd()
 
     def make_answer(call: _call.Call, _: Say) -> dict[str, Any]:
-        from rekindle import _model
+        from rekindle import _describe
 
-        return _model.describe(call, key, given)
+        return _describe.describe(call, key, given)
 
     def run_again(call: _call.Call) -> list[str]:
         wanted = call.options.get("seed", "1")

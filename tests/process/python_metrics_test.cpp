@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "python_fixture.hpp"
 
 namespace rekindle::process_test {
@@ -122,6 +123,36 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=[torch.o
   const Outcome unknown = trained_by("f2");
   EXPECT_NE(unknown.exit_code, 0) << unknown.out;
   EXPECT_THAT(unknown.err, HasSubstr("best_metric is 'f2', which neither loss nor metrics return"));
+}
+
+// squeeze() without a dimension takes that of the samples away, too. Of 33 samples in batches of 8, one is
+// left.
+TEST_F(PythonMetrics, LastTestBatchOfOneSample_IsTriedBeforeTheRun) {
+  const std::string file = script("train.py", R"(
+import sys, torch, rekindle
+def loss(model, batch):
+    outputs = model(batch[0])
+    outputs = outputs.squeeze() if sys.argv[1] == "loss" else outputs.squeeze(1)
+    return torch.nn.functional.binary_cross_entropy_with_logits(outputs, batch[1])
+def metrics(model, batch):
+    outputs = model(batch[0])
+    outputs = outputs.squeeze() if sys.argv[1] == "metrics" else outputs.squeeze(1)
+    return {"right": ((outputs > 0).sum(), len(outputs))}
+rekindle.run(model=lambda: torch.nn.Linear(4, 1), loss=loss, metrics=metrics, train_data=[(torch.ones(4), 1.0)] * 32,
+             test_data=[(torch.ones(4), 1.0)] * 33, batch_size=16, micro_batches=2, steps=2)
+)");
+  const auto trained_by = [&](const std::string& which, const Arguments& options = {}) {
+    return run(Arguments{"local", "--run-dir", scratch_ / which} + options + Arguments{file, which});
+  };
+  for (const auto& [which, what] :
+       {std::pair("loss", "the loss fails"), std::pair("metrics", "metrics fail")}) {
+    const Outcome outcome = trained_by(which);
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err,
+                HasSubstr(str(what, " for a batch of 1 sample, as the last one of test_data: ")));
+  }
+  EXPECT_EQ(trained_by("neither").exit_code, 0);
+  EXPECT_EQ(trained_by("loss", {"--batch-size", "11", "--micro-batches", "1"}).exit_code, 0);
 }
 
 // The line that says what to do comes before the traceback.
