@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -31,12 +33,25 @@ def number(value: Any) -> float:
     return float(value.detach() if isinstance(value, torch.Tensor) else value)
 
 
+def _number_of(metric: str, value: Any) -> float:
+    """Errors: it is a matrix, as of confusions, or no number at all."""
+    shape = tuple(getattr(value, "shape", ()))
+    if math.prod(shape) == 1:
+        with contextlib.suppress(TypeError, ValueError):
+            return number(value)
+    what = f"of shape {list(shape)}" if shape else type(value).__name__
+    raise RekindleError(
+        f"metric {metric} has a part that is {what}",
+        f"return one number each, (sum, count), in at most {MOST_METRICS} pairs: the sums of a matrix have a name each",
+    )
+
+
 def sums_of(found: Any) -> dict[str, tuple[float, int]]:
     """Metrics as numbers. Tensors may be on a GPU, and part of a graph: each is read once, for each read waits."""
     pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
     if not pairs:
         raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
-    sums = {name: (number(total), number(count)) for name, (total, count) in found.items()}
+    sums = {name: (_number_of(name, total), _number_of(name, count)) for name, (total, count) in found.items()}
     for name, (_, count) in sums.items():
         if not count.is_integer() or count < 0:
             raise RekindleError(

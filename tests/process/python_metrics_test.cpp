@@ -125,6 +125,31 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=[torch.o
   EXPECT_THAT(unknown.err, HasSubstr("best_metric is 'f2', which neither loss nor metrics return"));
 }
 
+// In place of what Python says of its conversion.
+TEST_F(PythonMetrics, PartThatIsNoNumber_ToldInALine) {
+  const Outcome outcome = python({script("sums.py", R"(
+import numpy, torch
+from rekindle import RekindleError
+from rekindle._metrics import sums_of
+print(sums_of({"taken": (torch.ones(1, 1), numpy.int64(2)), "numpy": (numpy.float32(1), True)}))
+for part in torch.ones(3, 3), numpy.ones(2), None, [1.0], "many":
+    try:
+        sums_of({"matrix": (part, 4)})
+    except RekindleError as error:
+        print(error.what if part is not None else error)
+)")});
+  EXPECT_EQ(
+      outcome.out,
+      "{'taken': (1.0, 2), 'numpy': (1.0, 1)}\n"
+      "metric matrix has a part that is of shape [3, 3]\n"
+      "metric matrix has a part that is of shape [2]\n"
+      "metric matrix has a part that is NoneType: return one number each, (sum, count), in at most 15 pairs: "
+      "the sums of a matrix have a name each\n"
+      "metric matrix has a part that is list\n"
+      "metric matrix has a part that is str\n")
+      << outcome.err;
+}
+
 // squeeze() without a dimension takes that of the samples away, too. Of 33 samples in batches of 8, one is
 // left.
 TEST_F(PythonMetrics, LastTestBatchOfOneSample_IsTriedBeforeTheRun) {
