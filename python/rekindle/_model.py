@@ -153,7 +153,8 @@ def _check(name: str, tensor: torch.Tensor, is_parameter: bool) -> None:
     if tensor.dtype not in DTYPES:
         raise RekindleError(f"the model's buffer {name} is {tensor.dtype}", "use another type, or persistent=False")
     if tensor.layout != torch.strided or tensor.numel() == 0:
-        raise RekindleError(f"the model's tensor {name} is sparse or empty", "use dense tensors with elements")
+        instead = "" if is_parameter else ", or persistent=False, if the buffer does not change"
+        raise RekindleError(f"the model's tensor {name} is sparse or empty", f"use dense tensors with elements{instead}")
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:

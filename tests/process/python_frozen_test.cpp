@@ -79,6 +79,23 @@ options["loss"] = replacing
       "changes has to be a buffer");
 }
 
+// As the adjacency matrix of a graph.
+TEST_F(PythonFrozen, SparseBuffer_IsTakenIfItIsNotPartOfTheState) {
+  const char* lines = R"(
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("graph", torch.eye(4).to_sparse(), persistent=PERSISTENT)
+    def forward(self, values):
+        return super().forward(torch.sparse.mm(self.graph, values.T).T)
+options["model"] = Net
+)";
+  expect_refused(str("PERSISTENT = True", lines), 78,
+                 "the model's tensor graph is sparse or empty: use dense tensors with elements, or "
+                 "persistent=False, if the buffer does not change");
+  EXPECT_EQ(bits("w1", 1, with(str("PERSISTENT = False", lines))).size(), 33U);
+}
+
 // The optimizer begins its state of a parameter with the first gradient, and a run's state has its shape from
 // the first step on.
 TEST_F(PythonFrozen, PartThatThawsUnderAnOptimizerOfTheScript_NeedsGradientsFromTheFirstStep) {
