@@ -43,13 +43,13 @@ def set_up(job: dict[str, Any]) -> None:
 _MOST_SHAPES = 64
 
 
-def compile_each_shape() -> None:
+def compile_each_shape() -> bool:
     """For a script that has imported the compiler. By default the second shape that a process meets is compiled for all
     later shapes, and what has been compiled eight times is no longer compiled: the bits of a micro-batch would depend on
-    those that its trainer computed before.
+    those that its trainer computed before. False: it is not imported yet, as by a loss that is the first to compile.
     """
     if "torch._dynamo" not in sys.modules:
-        return
+        return False
     config = sys.modules["torch._dynamo"].config
     config.automatic_dynamic_shapes = False
     for name in ("recompile_limit", "cache_size_limit"):  # the second is the name before torch 2.7
@@ -58,6 +58,7 @@ def compile_each_shape() -> None:
     for name in ("fail_on_recompile_limit_hit", "fail_on_cache_limit_hit"):
         if hasattr(config, name):
             setattr(config, name, True)
+    return True
 
 
 _ELSEWHERE = {"torch", "numpy", "rekindle"}  # their versions are compared, or the build

@@ -101,7 +101,7 @@ class Task:
         if self.library.rk_set_state(self.trainer, specs, len(specs), bits, machine.encode()) != _library.OK:
             raise RekindleError(self.library.rk_error().decode(), code=self.library.rk_exit_code())
         make_dense(self.model)  # now that there is memory for all
-        compile_each_shape()
+        self.compiles_each_shape = compile_each_shape()
         saved = {id(self.tensors.buffer(name)) for name in self.tensors.buffers}
         # Of modules that share one, each.
         self.first_buffers = [(each, each.value()) for each in buffers_of(self.model) if id(each.value()) in saved]
@@ -219,6 +219,7 @@ class Task:
         self.gradients.begin(micro_batch)
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
         sums = self.checks.sums(micro_batch.step)
+        self.compiles_each_shape = self.compiles_each_shape or compile_each_shape()
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
@@ -273,6 +274,7 @@ class Task:
         values = self.averages if evaluation.averaged else self.values
         self._load_buffers(values)
         self._use(values)
+        self.compiles_each_shape = self.compiles_each_shape or compile_each_shape()
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
         try:
             loss, found = measure(self.call, self.model, batch, self.job, self.device.torch, key)

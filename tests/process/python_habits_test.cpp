@@ -185,6 +185,23 @@ def factor(step):
   }
 }
 
+// The compiler is imported then, after the model was made.
+TEST_F(PythonHabits, FunctionThatTheLossCompiles_EachShapeIsCompiledByItself) {
+  const Outcome outcome = trained(with(R"(
+compiled = []
+def backend(graph, inputs):
+    if any(isinstance(size, torch.SymInt) for value in inputs for size in getattr(value, "shape", [value])):
+        raise RuntimeError("compiled for any shape")
+    return graph.forward
+def loss(model, batch):
+    if not compiled:
+        compiled.append(torch.compile(lambda values: (values ** 2).mean(), backend=backend))
+    return compiled[0](model(batch[0][: 2 + int(batch[1].sum()) % 5]))
+)",
+                                       "train_data=[(torch.ones(4), i) for i in range(64)], epochs=2"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+}
+
 // As in optimizers that are written by hand.
 TEST_F(PythonHabits, OptimizerThatAssignsNewData_ItsValuesAreTaken) {
   const std::string script = with(R"(
