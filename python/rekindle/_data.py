@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from rekindle._errors import RekindleError, SampleError, StorageAway, one_line
+from rekindle._errors import RekindleError, SampleError, StorageAway, can_take, one_line
 from rekindle._random import seed_all
 
 Place = tuple[int, int]  # of a batch: step and micro-batch, or the first test sample and their number
@@ -24,6 +24,7 @@ _AWAY = {
     errno.ENOLINK, errno.EREMOTEIO,
 }  # fmt: skip
 _MOST_SAMPLES = 0xFFFFFFFF  # the order of an epoch has numbers of 32 bits
+_NO_INDEX = _MOST_SAMPLES  # in the key of set_epoch(): that of no sample
 _ERRNO_OF_HDF5 = re.compile(r"file read failed: .*?\berrno = (\d+)", re.DOTALL)  # h5py has it in the text alone
 STALE = object()  # in place of a sample that nobody waits for any more
 
@@ -75,6 +76,17 @@ def sample_of(dataset: Dataset, name: str, index: int) -> Any:
         raise kind(f"{name}[{index}]: {one_line(error)}") from error
 
 
+def _set_epoch(dataset: Any, name: str, epoch: int) -> None:
+    """Errors: as of sample_of()."""
+    try:
+        dataset.set_epoch(epoch)
+    except RekindleError:
+        raise
+    except Exception as error:
+        kind = StorageAway if _is_away(error) else SampleError
+        raise kind(f"{name}.set_epoch({epoch}): {one_line(error)}") from error
+
+
 class Generation:
     """The number of the order that is being loaded, for the processes of a loader, too."""
 
@@ -91,16 +103,25 @@ class Generation:
 
 class Seeded(Dataset):
     """A data set whose samples draw the same random numbers whoever loads them. An index is (generation, epoch, index).
+    If it has set_epoch(epoch), this is called when a sample is of another epoch than the one before, in each process.
     """
 
     def __init__(self, dataset: Dataset, name: str, key: Key, generation: Generation) -> None:
         """`name`: of the argument of run()."""
         self.dataset, self.name, self.key, self.generation = dataset, name, key, generation
+        set_epoch = getattr(dataset, "set_epoch", None)
+        self.has_epochs = callable(set_epoch) and can_take(set_epoch, 1)
+        self.epoch = TEST_EPOCH  # that the data set has been told in this process; test samples belong to none
 
     def __getitem__(self, place: tuple[int, int, int]) -> Any:
         generation, epoch, index = place
         if generation != self.generation.number:
             return STALE
+        if self.has_epochs and epoch not in (self.epoch, TEST_EPOCH):
+            # What it draws must not depend on the sample that happens to be the first one here.
+            seed_all(self.key(epoch, _NO_INDEX))
+            _set_epoch(self.dataset, self.name, epoch)
+            self.epoch = epoch
         seed_all(self.key(epoch, index))
         return sample_of(self.dataset, self.name, index)
 

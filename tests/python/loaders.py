@@ -212,6 +212,46 @@ class Loaders(unittest.TestCase):
         self.assertEqual(values[2], values[0])
         self.assertEqual(len(set(values[0])), 2 * MICRO_BATCH)
 
+    def test_a_data_set_gets_the_epoch_of_its_sample(self):
+        class Curriculum(torch.utils.data.Dataset):
+            calls = []
+
+            def __len__(self):
+                return 1000
+
+            def set_epoch(self, epoch):
+                self.epoch, self.shift = epoch, torch.rand(())
+                self.calls.append(epoch)
+
+            def __getitem__(self, index):
+                return torch.tensor(self.epoch), self.shift, torch.rand(())
+
+        def of_two_epochs(step, micro_batch):
+            place = (2 * step + micro_batch) * MICRO_BATCH
+            return [((place + i) // 20, (place + i) % 20) for i in range(MICRO_BATCH)]
+
+        def loaded(processes, places):
+            order = StepOrder(of_two_epochs)
+            loader = _loader.Loader(Curriculum(), order, key, None, processes)
+            self.addCleanup(loader.close)
+            order.expect(places[0][0], [0, 1], [0, 1])
+            loader.begin()
+            return {place: torch.stack(loader.next(place)).tolist() for place in places}
+
+        every = [(step, micro_batch) for step in range(5) for micro_batch in (0, 1)]
+        expected = loaded(0, every)
+        self.assertEqual(expected[1, 0][0], [0.0] * 4 + [1.0] * 4)
+        self.assertEqual(Curriculum.calls[:4], [0, 1, 2, 3])
+        self.assertEqual(loaded(2, every), expected)
+        later = loaded(1, every[4:])
+        self.assertEqual(later, {place: expected[place] for place in later})
+        data = Curriculum()
+        tests = EvaluationOrder(16, 8, 8)
+        loader = _loader.Loader(data, tests, key, None, 0)
+        with self.assertRaises(SampleError):
+            loader.next_at((0, 8))  # test samples are of no epoch
+        self.assertFalse(hasattr(data, "epoch"))
+
     def test_a_process_has_no_private_descriptor(self):
         class Open(Samples):
             def __getitem__(self, index):
