@@ -110,7 +110,8 @@ def run(
     collate: [sample, ...] -> batch; default: torch.utils.data.default_collate, which gives tensors a first dimension.
     test_collate: the same for test samples; default: `collate`. A `collate` that mixes samples needs another one here.
     optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or [parameter, ...] ->
-        torch.optim.Optimizer, without a closure: every trainer then updates the whole model.
+        torch.optim.Optimizer, without a closure: every trainer then updates the whole model. A function whose parameter is
+        called named_parameters gets [(name, parameter), ...].
     schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or a function, (step) or (step, steps) -> factor
         of the optimizer's rates, the step counted from 0. `steps` is the length of the run at its first start.
     batch_size: samples of a step, over all trainers.

@@ -127,6 +127,14 @@ def takes_two(function: Callable[..., Any]) -> bool:
     return sum(each.kind in by_position and each.default is each.empty for each in parameters) == 2
 
 
+def first_parameter(function: Callable[..., Any]) -> str:
+    """Its name. Empty if nobody knows."""
+    try:
+        return next(iter(inspect.signature(function).parameters), "")
+    except (TypeError, ValueError):
+        return ""
+
+
 def can_take(function: Callable[..., Any], count: int) -> bool:
     """Whether a function can be called with so many arguments. True if nobody knows."""
     try:

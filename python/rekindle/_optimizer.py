@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
-from rekindle._errors import ONE_OPTIMIZER, RekindleError, are_several, can_take, one_line
+from rekindle._errors import ONE_OPTIMIZER, RekindleError, are_several, can_take, first_parameter, one_line
 from rekindle._hidden import Hidden, Number
 from rekindle._names import parameters_of
 
@@ -27,12 +27,12 @@ PRESENT = "present"  # a tensor of our own: which parameters have a state, one n
 Make = Callable[[list], torch.optim.Optimizer]
 
 
-def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    optimizer = make(list(parameters))
+def make_optimizer(make: Make, parameters: Mapping[str, nn.Parameter]) -> torch.optim.Optimizer:
+    optimizer = make(list(parameters.items() if first_parameter(make) == "named_parameters" else parameters.values()))
     if not isinstance(optimizer, torch.optim.Optimizer):
         hint = ONE_OPTIMIZER if are_several(optimizer) else "return a torch.optim.Optimizer"
         raise RekindleError(f"optimizer made {type(optimizer).__name__}", hint)
-    given = {id(parameter) for parameter in parameters}
+    given = {id(parameter) for parameter in parameters.values()}
     for group in optimizer.param_groups:
         if "initial_lr" in group:
             raise RekindleError("the optimizer has a scheduler of its rates, which would never step", "give run() a schedule=; its groups must have no initial_lr")
@@ -101,7 +101,7 @@ class Template:
 
     def __init__(self, make: Make, model: nn.Module) -> None:
         parameters = {name: _copy_of(parameter) for name, parameter in parameters_of(model).items()}
-        optimizer = make_optimizer(make, list(parameters.values()))
+        optimizer = make_optimizer(make, parameters)
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
         before = _group_numbers(optimizer)
@@ -161,7 +161,7 @@ class OwnOptimizer:
     def __init__(self, make: Make, model: nn.Module, template: Template, memory: list[torch.Tensor]) -> None:
         """`memory`: the library's, of the host, for each tensor of the template."""
         self.parameters = parameters_of(model)
-        self.optimizer = make_optimizer(make, list(self.parameters.values()))
+        self.optimizer = make_optimizer(make, self.parameters)
         self.entries, self.of_groups = template.entries, template.of_groups
         self.kinds = {(name, key): _kind_of(example) for name, key, example in self.entries}
         self.bits: dict[str, dict[str, int]] = {name: {} for name in self.parameters}  # in PRESENT, if the key is missing

@@ -209,6 +209,27 @@ print(*refused, sep="\n")
   EXPECT_EQ(times_in(outcome.out, "\n"), 2U) << outcome.out;
 }
 
+// For groups by name, without a second model.
+TEST_F(PythonOptimizers, FunctionOfNamedParameters_GetsThePairs) {
+  const Outcome outcome = python({script("named.py", R"(
+import torch
+from torch import nn
+from rekindle._optimizer import OwnOptimizer, Template
+model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+model[2].weight.requires_grad_(False)
+def make(named_parameters):
+    assert [name for name, _ in named_parameters] == [name for name, _ in model.named_parameters()]
+    groups = {True: [], False: []}
+    for name, parameter in named_parameters:
+        groups[name.endswith("bias")].append(parameter)
+    return torch.optim.AdamW([{"params": groups[True], "weight_decay": 0.0}, {"params": groups[False]}], lr=0.1)
+template = Template(make, model)
+optimizer = OwnOptimizer(make, model, template, [torch.zeros(each.shape, dtype=each.dtype) for _, each in template.tensors])
+print([[len(each.shape) for each in group["params"]] for group in optimizer.optimizer.param_groups])
+)")});
+  EXPECT_EQ(outcome.out, "[[1, 1, 1], [2, 1, 2]]\n") << outcome.err;
+}
+
 TEST_F(PythonOptimizers, SchedulerInTheFunctionOfTheOptimizer_Refused) {
   expect_refused(
       R"(
