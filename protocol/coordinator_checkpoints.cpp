@@ -163,14 +163,15 @@ void Coordinator::judge_writers() {
   std::vector<std::string> stuck = membership_.stuck_writers(times_.now, limit, most);
   if (stuck.empty()) ledger_.open.outage_told = false;
   if (!stuck.empty() && !membership_.state_is_safe_from_storage() && !planted(Bug::kWritersDieInAnOutage)) {
-    if (!std::exchange(ledger_.open.outage_told, true))
+    std::vector<std::string> over = membership_.stuck_writers(times_.now, most, most);
+    if (over.size() < stuck.size() && !std::exchange(ledger_.open.outage_told, true))
       emit(Warn{
           str("no shard could be written for ", limit.count() / 1000,
               " s: does the storage answer? No other trainer has the state, so that its writers are waited "
               "for, for ",
               most.count() / 1000, " s in all")});
     limit = most;
-    stuck = membership_.stuck_writers(times_.now, limit, most);
+    stuck = std::move(over);
   }
   for (const std::string& name : stuck) {
     const auto* const writer = membership_.find(name);

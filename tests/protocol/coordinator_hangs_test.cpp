@@ -46,6 +46,27 @@ TEST_F(CoordinatorTest, TrainerInAnUpdate_HasLongerToPauseButNotForEver) {
   EXPECT_EQ(kills[0].cause, KillCause::kHangs);
 }
 
+// The state of the one that has paused is to be written in time.
+TEST_F(CoordinatorTest, TrainerInAnUpdateWhileAStopHasALimit_HasNoLongerToPause) {
+  config_.expected_trainers = 3;
+  begin();
+  for (const char* name : {"a", "b", "c"}) ready(name);
+  feed(StopRun{75, "SIGUSR1", Time(60000)});
+  say(TrainerExited{"b", true, 9});
+  const TrainerBeat c{"c", TrainerPhase::kApplying, machine_->generation(), 5, 7, -1, 0};
+  const auto kills_within = [&](Time time) {
+    std::vector<KillTrainer> kills;
+    for (const Time end = now_ + time; now_ < end && kills.empty(); now_ += Time(200)) {
+      feed(WorkerBeatSeen{"w-h", {c}});
+      kills = of<KillTrainer>(feed(Tick{}));
+    }
+    return kills.size();
+  };
+  EXPECT_EQ(kills_within(config_.pause_deadline + Time(1000)), 0U) << "nobody else has a state";
+  pause("a", 5, PauseReason::kAborted);
+  EXPECT_EQ(kills_within(config_.pause_deadline + Time(1000)), 1U);
+}
+
 class HangsAtStepFive : public CoordinatorTest {
  protected:
   // Two trainers hang in `phase` until the run ends. Returns how many were killed.
