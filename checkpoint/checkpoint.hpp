@@ -72,7 +72,7 @@ struct Reading {
   // returns whether that hash matched `chunks`. Called once, when the shard is durable; may block. With this
   // function, the writer writes the state in place, without a copy, and does not hash it.
   std::function<bool()> still_as_hashed = {};
-  // Called after each block of 2 MiB at most that is written, by the thread that writes.
+  // Called after each block of 4 MiB at most that is written, by the thread that writes.
   std::function<void()> block_written = {};
 };
 

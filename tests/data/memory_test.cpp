@@ -7,7 +7,7 @@
 #include "data/loader.hpp"
 #include "support.hpp"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef REKINDLE_SANITIZED
 namespace rekindle::data {
 namespace {
 
