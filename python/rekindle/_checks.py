@@ -28,14 +28,18 @@ def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
     return leaves
 
 
-_BUFFERS = "what a forward pass changes has to be a buffer, as the weights of a mean teacher"
+_BUFFERS = (
+    "what a forward pass changes has to be a buffer, as the weights of a mean teacher; for a mask or a bound, compute with "
+    "weight * mask, or use a parametrization"
+)
 _SUMMED = 4  # steps: the factor of the rates may be 0 in the first ones
-_AT_A_TIME = 1 << 22  # elements: on a CPU, torch first makes a copy of them as int64
 
 
 def _sum_of_bits(value: torch.Tensor) -> torch.Tensor:
-    parts = value.view(torch.int32).flatten().split(_AT_A_TIME)
-    return torch.stack([part.sum(dtype=torch.int64) for part in parts]).sum()
+    """Of pairs as int64, which torch adds without a copy; it may overflow. As int32, a factor of 0.5 might not show."""
+    values = value.flatten()
+    pairs = values[: values.numel() // 2 * 2].view(torch.int64)
+    return pairs.sum() + values[2 * pairs.numel() :].view(torch.int32).sum()
 
 
 class Checks:

@@ -109,7 +109,10 @@ class Seeded(Dataset):
     def __init__(self, dataset: Dataset, name: str, key: Key, generation: Generation) -> None:
         """`name`: of the argument of run()."""
         self.dataset, self.name, self.key, self.generation = dataset, name, key, generation
-        set_epoch = getattr(dataset, "set_epoch", None)
+        try:
+            set_epoch = getattr(dataset, "set_epoch", None)
+        except Exception:  # of a __getattr__ that looks into a dictionary
+            set_epoch = None
         self.has_epochs = callable(set_epoch) and can_take(set_epoch, 1)
         self.epoch = TEST_EPOCH  # that the data set has been told in this process; test samples belong to none
 

@@ -91,12 +91,9 @@ def _steps_of(options: Mapping[str, str], samples: int) -> int:
         return 0
 
 
-_FEW = 8  # samples that are computed here in little time
-
-
 def _last_batch(options: Mapping[str, str], samples: int) -> int:
-    """The samples of the last batch of an evaluation, if it has fewer than others (EvaluationOrder). 0: it need not be
-    tried. Two are tried anyway.
+    """1 if the last batch of an evaluation has one sample (EvaluationOrder), else 0. Two are tried anyway, and more would
+    not fit what a model keeps from its first batch: in a trainer, that is the largest.
     """
     try:
         batch = int(options["batch-size"])
@@ -106,7 +103,7 @@ def _last_batch(options: Mapping[str, str], samples: int) -> int:
         last = samples % (batch // int(options.get("micro-batches", parts)))
     except (KeyError, ValueError, ZeroDivisionError):  # that is told later
         return 0
-    return 0 if last == 2 or last > _FEW else last
+    return 1 if last == 1 else 0
 
 
 def describe(call: Call, key: int, given: Mapping[str, str]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def check_loss_of_tests(
 
 def fails_for_last(what: str, last: int, error: BaseException) -> RekindleError:
     return RekindleError(
-        f"{what} for a batch of {last} {'sample' if last == 1 else 'samples'}, as the last one of test_data: {one_line(error)}",
+        f"{what} for a batch of {last} sample, as the last one of test_data: {one_line(error)}",
         "the first evaluation would end the run: squeeze(1), which names a dimension, in place of squeeze()?",
     )
 

@@ -17,14 +17,18 @@ def of_step(schedule: Callable[..., float], steps: int) -> Callable[[int], float
 
 
 def check_last_factor(schedule: Callable[..., float], steps: int) -> None:
-    """Errors: the schedule fails at the end of a run of so many steps. A list of rates may be one too short."""
+    """Errors: the schedule fails at the end of a run of so many steps, as a list of rates that is one too short. Not
+    OverflowError and the like: a run without end is stopped before.
+    """
     try:
         float(of_step(schedule, steps)(steps - 1))
-    except Exception as error:
+    except (LookupError, TypeError) as error:
         raise RekindleError(
             f"the schedule gives no factor for step {steps - 1}, the last one of {steps}: {one_line(error)}",
             "E epochs are ceil(E * samples / batch_size) steps, and schedule(step, steps) gets their number",
         ) from error
+    except Exception:
+        return
 
 
 _ASKED_S = 0.2  # in a process's first step

@@ -34,7 +34,8 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, take_place: Any) -> torch.Tensor:
         """`x`: [samples, inputs]. `take_place`: () -> the weight's place, or None."""
-        ctx.save_for_backward(x, weight)
+        for_x, for_weight = ctx.needs_input_grad[:2]  # what torch's layer keeps: a script may change the rest in place
+        ctx.save_for_backward(x if for_weight else None, weight if for_x else None)
         ctx.take_place = take_place
         return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
 
@@ -94,14 +95,21 @@ class InPlaces:
 
         self._forward = forward
 
+    def _is_replaced(self) -> bool:
+        """Whether the script, or a library, has a linear layer of its own."""
+        code = getattr(self._torchs, "__code__", None)
+        is_torchs = code is not None and code.co_filename == nn.Linear.__init__.__code__.co_filename
+        return not is_torchs or nn.Linear.forward is not self._torchs or nn.functional.linear is not torch._C._nn.linear
+
     @contextlib.contextmanager
     def on(self) -> Iterator[None]:
         """While it lasts. Not for ever: torch.jit reads the source of nn.Linear, for example."""
-        if not self._weights:
+        if not self._weights or self._is_replaced():
             yield
             return
         nn.Linear.forward = self._forward  # type: ignore[method-assign]
         try:
             yield
         finally:
-            nn.Linear.forward = self._torchs  # type: ignore[method-assign]
+            if nn.Linear.forward is self._forward:
+                nn.Linear.forward = self._torchs  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 import itertools
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
@@ -88,6 +89,35 @@ class Linear(unittest.TestCase):
         for shape, outputs, bias in itertools.product(((4, 512), (64, 100), (2, 3, 33), (2, 3, 5, 20)), (128, 33), (True, False)):
             with self.subTest(shape=shape, outputs=outputs, bias=bias):
                 self.assertTrue(self.compare(once, shape, outputs, bias))
+
+    def test_a_frozen_layer_keeps_nothing_that_the_script_may_change(self):
+        layer = nn.Linear(8, 8).requires_grad_(False)
+        gradients = []
+        for weights in ({}, {id(layer.weight): lambda: None}):
+            x = torch.ones(2, 8, requires_grad=True)
+            with _linear.InPlaces(weights).on():
+                h = 1 * x
+                y = layer(h)
+                h += 1
+                (y * y).sum().backward()
+            gradients.append(x.grad)
+        self.assertTrue(torch.equal(*gradients))
+
+    def test_a_layer_that_was_replaced_is_called(self):
+        layer, x = nn.Linear(8, 8), torch.ones(2, 8)
+        weights = {id(layer.weight): lambda: None}
+        for holder, name in ((nn.Linear, "forward"), (nn.functional, "linear")):
+            with mock.patch.object(holder, name, lambda *_: torch.zeros(())), _linear.InPlaces(weights).on():
+                self.assertEqual(layer(x), 0)
+        in_places = _linear.InPlaces(weights)
+        with in_places.on():
+            nn.Linear.forward, before = (lambda *_: torch.zeros(())), in_places._torchs
+        try:
+            self.assertEqual(layer(x), 0)
+            with in_places.on():
+                self.assertEqual(layer(x), 0)
+        finally:
+            nn.Linear.forward = before
 
     def test_a_single_row_or_column_is_torchs(self):
         self.compare(once, (1, 512), steps_into_place=False)
