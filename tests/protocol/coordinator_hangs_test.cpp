@@ -53,17 +53,19 @@ TEST_F(CoordinatorTest, TrainerInAnUpdateWhileAStopHasALimit_HasNoLongerToPause)
   for (const char* name : {"a", "b", "c"}) ready(name);
   feed(StopRun{75, "SIGUSR1", Time(60000)});
   say(TrainerExited{"b", true, 9});
-  const TrainerBeat c{"c", TrainerPhase::kApplying, machine_->generation(), 5, 7, -1, 0};
+  TrainerBeat a{"a", TrainerPhase::kApplying, machine_->generation(), 5, 7, -1, 0}, c = a;
+  c.trainer = "c";
   const auto kills_within = [&](Time time) {
     std::vector<KillTrainer> kills;
     for (const Time end = now_ + time; now_ < end && kills.empty(); now_ += Time(200)) {
-      feed(WorkerBeatSeen{"w-h", {c}});
+      feed(WorkerBeatSeen{"w-h", {a, c}});
       kills = of<KillTrainer>(feed(Tick{}));
     }
     return kills.size();
   };
-  EXPECT_EQ(kills_within(config_.pause_deadline + Time(1000)), 0U) << "nobody else has a state";
+  EXPECT_EQ(kills_within(config_.pause_deadline + Time(1000)), 0U) << "nobody has a state to write";
   pause("a", 5, PauseReason::kAborted);
+  a.phase = TrainerPhase::kIdle;
   EXPECT_EQ(kills_within(config_.pause_deadline + Time(1000)), 1U);
 }
 
