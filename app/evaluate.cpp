@@ -10,6 +10,7 @@
 
 #include "app/describe.hpp"
 #include "app/given_tensors.hpp"
+#include "app/kept_program.hpp"
 #include "app/options.hpp"
 #include "app/places.hpp"
 #include "app/print_json.hpp"
@@ -170,7 +171,8 @@ Answer answer_from(const json& object) {
 std::uint64_t samples_at_a_time(const Job& job, const Given& given, const EvaluateOptions& options,
                                 const fs::path& own_trainer) {
   constexpr std::uint64_t kUsual = 64;
-  const bool as_the_run = given.manifest && (is_script(job) || !own_trainer.empty());
+  const bool as_the_run =
+      given.manifest && (is_script(job) || !own_trainer.empty() || has_kept_own_trainer());
   return options.batch_size.value_or(as_the_run ? job.batch_size / job.micro_batches : kUsual);
 }
 

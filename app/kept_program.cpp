@@ -146,6 +146,8 @@ Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own) {
   return forward_error(done.error());
 }
 
+bool has_kept_own_trainer() { return path_exists(program_path(kOwnTrainer)); }
+
 std::optional<int> go_on_as_kept(const fs::path& run_dir, const std::vector<std::string>& arguments) {
   const run::Layout layout(run_dir);
   if (const Status trusted = run::check_trusted(layout); !trusted) return report(trusted.error());

@@ -26,6 +26,9 @@ struct OwnParts {
 // if the folder is not complete.
 Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own);
 
+// Whether these programs are kept ones, and the trainer program among them is that of another project.
+bool has_kept_own_trainer();
+
 // If the run has kept other programs than these, this process becomes the kept `rekindle` with the command
 // line `arguments`, so that a rebuild does not change the run. Returns an exit code if that fails, and
 // nullopt if the run has kept no others.
