@@ -28,6 +28,7 @@ struct UpdateBy {
 };
 template <class Formula>
 __device__ void element(const UpdateBy<Formula>& k, std::size_t i) {
+  static_assert(Formula::kStates <= 2, "a formula with more states needs a branch here");
   if constexpr (Formula::kStates == 0) k.formula(k.parameters[i], k.sum[i]);
   if constexpr (Formula::kStates == 1) k.formula(k.parameters[i], k.a[i], k.sum[i]);
   if constexpr (Formula::kStates == 2) k.formula(k.parameters[i], k.a[i], k.b[i], k.sum[i]);

@@ -38,6 +38,7 @@ void update_on_host(const Formula& formula, std::span<float> parameters,
                     std::span<const std::span<float>> states, std::span<const float> sum) {
   std::visit(
       [&]<class F>(const F& f) {
+        static_assert(F::kStates <= 2, "a formula with more states needs a branch here");
         float* const p = parameters.data();
         if constexpr (F::kStates == 0) each(f, p, sum.data(), sum.size());
         if constexpr (F::kStates == 1) each(f, p, states[0].data(), sum.data(), sum.size());
