@@ -29,6 +29,7 @@ struct Options {
   double alpha = 0.99;                // rmsprop
   double rho = 0.9;                   // adadelta
   std::optional<double> eps = {};     // nullopt: the optimizer's own default
+  friend bool operator==(const Options&, const Options&) = default;
 };
 
 // What one step of training gives to each call of update().

@@ -6,12 +6,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "app/options.hpp"
 #include "base/text.hpp"
 #include "optim/optimizer.hpp"
+#include "parse_words.hpp"
 #include "protocol/job.hpp"
 #include "slurm/sbatch_options.hpp"
 
@@ -76,6 +79,29 @@ TEST(OptionTable, ShortHelpHasTheEssentialsAlone) {
   }
   EXPECT_NE(all.find("(default: sgd, adam and adamw 0.001, rmsprop 0.01, adadelta 1)"), std::string::npos);
   EXPECT_NE(all.find("(default: 10min)"), std::string::npos) << "of RawOptions";
+}
+
+TEST(OptionTable, OptionsOfEachOptimizer_ReachTheJobAndAreRefusedByTheOthers) {
+  const nlohmann::json defaults = protocol::Job{};
+  for (const optim::Row& row : optim::optimizers()) {
+    for (const std::string& key : optim::option_names(row)) {
+      SCOPED_TRACE(str(row.name, ", ", key));
+      const bool is_flag = defaults.at(key).is_boolean();
+      const nlohmann::json value = is_flag ? nlohmann::json(true) : nlohmann::json(0.5);
+      for (const optim::Row& each : optim::optimizers()) {
+        Words words = {"--optimizer", each.name, str("--", usual_name(key))};
+        if (!is_flag) words.emplace_back("0.5");
+        const auto options = parse_words(words);
+        const std::vector<std::string> its = optim::option_names(each);
+        if (std::ranges::find(its, key) == its.end()) {
+          EXPECT_FALSE(options) << each.name;
+        } else {
+          const nlohmann::json job = job_in(options);
+          EXPECT_EQ(job.at(key), value) << each.name;
+        }
+      }
+    }
+  }
 }
 
 TEST(OptionTable, FlagsTakeNoValue) {

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "optim/optimizer.hpp"
 #include "protocol/job.hpp"
 #include "protocol/training.hpp"
 
@@ -13,6 +17,25 @@ Job job_of(std::uint64_t samples, std::uint64_t batch) {
   job.batch_size = batch;
   job.steps = 1000;
   return job;
+}
+
+// Without its copy in optimizer_options(), an option is accepted and has no effect.
+TEST(OptimizerOptions, DependOnEachOptionOfEachOptimizer) {
+  for (const optim::Row& row : optim::optimizers()) {
+    Job job;
+    job.optimizer = row.name;
+    for (const std::string& name : optim::option_names(row)) {
+      nlohmann::json changed = job;
+      ASSERT_TRUE(changed.contains(name)) << "Job has no field " << name;
+      nlohmann::json& value = changed[name];
+      if (value.is_boolean())
+        value = !value.get<bool>();
+      else
+        value = 0.5;  // no option's default
+      EXPECT_FALSE(optimizer_options(changed.get<Job>()) == optimizer_options(job))
+          << row.name << ", " << name;
+    }
+  }
 }
 
 TEST(MicroBatches, DefaultDependsOnTheBatchAlone) {
