@@ -41,12 +41,12 @@ struct Job {
   std::string no_decay, lr_scale;    // optim/groups.hpp
   double ema = 0;                    // decay of the moving average; 0: none
   std::string precision = "fp32";
-  std::string device = "cpu";  // "cpu" or "cuda"
+  std::string device = "cpu";  // "cpu", "cuda" or "twin" (docs/development.md)
   std::uint64_t threads = 1, loader_threads = 2;
   std::uint64_t trainers_per_worker = 1;
   // What workers and trainers run in (app/container.hpp); empty: no container.
   std::string container, container_runtime = "apptainer", container_mounts;
-  std::string exchange = "auto";       // "auto", "shm", "tcp"
+  std::string exchange = "auto";       // one of exchanges(): "auto", "nccl", "shm" or "tcp"
   bool exchange_integrity = true;      // TCP: every frame has an authentication tag
   std::uint64_t checkpoint_every = 0;  // in steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
