@@ -30,7 +30,8 @@ TEST(Fuzz, EveryManifestOfTheCorpus_IsRefusedOrRestoresEveryByteOnce) {
   }
   EXPECT_GT(refused, 0);
   EXPECT_GT(accepted, 0)
-      << "fuzzing starts nowhere: put the manifest.json of a small checkpoint into the corpus";
+      << "fuzzing starts nowhere: add the manifest.json of a small checkpoint to the corpus, and do not "
+         "replace an earlier one: if earlier ones are refused, so are the checkpoints of earlier runs";
 }
 
 }  // namespace
