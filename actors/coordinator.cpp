@@ -138,13 +138,12 @@ void report_large_records(const run::Layout& layout, Channel& supervisor) {
                             "), which may take minutes: the run begins after that"));
 }
 
-// A new attempt does not begin if the metrics cannot be read: it could not tell which lines are of steps that
-// are made again. A replacement goes on with a warning, because the workers hold states that must be saved.
-Status check_read(const run::Recorded& recorded, bool restarted, Channel& supervisor) {
-  if (recorded.read || !restarted) return recorded.read;
-  log_warning(recorded.read.error().line());
-  send_line(supervisor, str("warning: ", recorded.read.error().line()));
-  return {};
+// The run goes on without what the records say: steps that are made again may have two lines.
+void warn_if_not_read(const run::Recorded& recorded, Channel& supervisor) {
+  if (recorded.read) return;
+  const std::string line = str("the records of earlier steps cannot be read: ", recorded.read.error().line());
+  log_warning(line);
+  send_line(supervisor, "warning: " + line);
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line, bool may_pass = false) {
@@ -215,8 +214,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   };
   auto known = survey(options.layout, options.job, *term, &recorded, stop_is_asked);
   if (!newest) known = forward_error(newest.error());
-  if (Status read = check_read(recorded, restarted, supervisor); !read && known)
-    known = forward_error(std::move(read.error()));
+  warn_if_not_read(recorded, supervisor);
   if (recorded.given_up) {
     if (const Status ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
     return stop_before_begin(supervisor);

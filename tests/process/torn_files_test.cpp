@@ -107,6 +107,8 @@ TEST_F(TornFiles, RecordsThatCannotBeWritten_ThePersonIsTold) {
   }
   const Outcome outcome = go_on_to(12);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "warning: the records of earlier steps cannot be read: "), 1U)
+      << outcome.out;
   EXPECT_EQ(times_in(outcome.out, "warning: records are not written: "), 1U) << outcome.out << outcome.err;
   EXPECT_NE(outcome.err.find("no log file: "), std::string::npos) << outcome.err;
 }

@@ -141,19 +141,6 @@ TEST_F(WrongRun, AnAuditThatIsEndedBeforeItsRun_LeavesNothing) {
     EXPECT_FALSE(entry.path().filename().string().starts_with("audit-")) << entry.path();
 }
 
-TEST_F(WrongRun, MetricsThatCannotBeRead_TheRunDoesNotBeginAndKeepsThem) {
-  const std::string before = *read_text(layout_.metrics());
-  fs::rename(layout_.metrics().path(), at("away"));
-  fs::create_directory(layout_.metrics().path());
-  const Outcome refused = go_on();
-  EXPECT_EQ(refused.exit_code, 78) << refused.err;
-  EXPECT_EQ(times_in(refused.err, "metrics.jsonl is a directory"), 1U) << refused.err;
-  fs::remove(layout_.metrics().path());
-  fs::rename(at("away"), layout_.metrics().path());
-  EXPECT_EQ(go_on().exit_code, 0);
-  EXPECT_TRUE(read_text(layout_.metrics()).value_or("").starts_with(before));
-}
-
 class LongRecords : public WrongRun {
  protected:
   // Whether a process has the metrics file open, and so is reading it.
