@@ -70,8 +70,8 @@ def _check_no_other(optimizer: torch.optim.Optimizer) -> None:
 
 LACKS = "use another optimizer; for a part that is frozen at first: one of rekindle, or torch.set_grad_enabled() in place of requires_grad"
 KEEP = "keep it as a number in param_groups or in the state of a parameter: only these are saved"
-_HAS_STATE, _SAVED, _FIRST_MISSING = 1, 2, 4  # in PRESENT; from _FIRST_MISSING on a bit for each key that is not there
-_MOST_KEYS = 28  # of a parameter, that have such a bit
+HAS_STATE, _SAVED, FIRST_MISSING = 1, 2, 4  # in PRESENT; from FIRST_MISSING on a bit for each key that is not there
+MOST_KEYS = 28  # of a parameter, that have such a bit
 _ABSENT = float("nan")  # a number of a group that is not there yet
 
 
@@ -166,8 +166,8 @@ class OwnOptimizer:
         self.kinds = {(name, key): _kind_of(example) for name, key, example in self.entries}
         self.bits: dict[str, dict[str, int]] = {name: {} for name in self.parameters}  # in PRESENT, if the key is missing
         for name, key, _ in self.entries:
-            if (number := len(self.bits[name])) < _MOST_KEYS:
-                self.bits[name][key] = _FIRST_MISSING << number
+            if (number := len(self.bits[name])) < MOST_KEYS:
+                self.bits[name][key] = FIRST_MISSING << number
         self.present, *self.memory = memory
         self.memory_of_groups = self.memory[len(self.entries) :]
         # Most begin their state in the first step; a few in their constructor.
@@ -226,7 +226,7 @@ class OwnOptimizer:
         for i, (name, parameter) in enumerate(self.parameters.items()):
             of_parameter = state.get(parameter) or {}
             missing = sum(bit for key, bit in self.bits[name].items() if of_parameter.get(key) is None)
-            self.present[i] = _SAVED | (_HAS_STATE | missing if of_parameter else 0)
+            self.present[i] = _SAVED | (HAS_STATE | missing if of_parameter else 0)
         for (name, key, _), memory in zip(self.entries, self.memory):
             value = state.get(self.parameters[name], {}).get(key)
             if value is None:
@@ -250,7 +250,7 @@ class OwnOptimizer:
             for name, state in self.initial_state.items():
                 self.optimizer.state[self.parameters[name]] = copy.deepcopy(state)
         for (name, key, value), memory in zip(self.entries, self.memory):
-            if not present[name] & _HAS_STATE or present[name] & self.bits[name].get(key, 0):
+            if not present[name] & HAS_STATE or present[name] & self.bits[name].get(key, 0):
                 continue
             if isinstance(value, torch.Tensor):
                 loaded = memory.to(value.device, value.dtype, copy=True)
@@ -265,36 +265,3 @@ class OwnOptimizer:
                 group[key] = self.initial_groups[i, key]
             else:
                 group.pop(key, None)
-
-
-def load_state(
-    optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor], averaged: bool
-) -> None:
-    """Gives an optimizer the state that OwnOptimizer.save() left in a checkpoint. `averaged`: "ema" is the run's."""
-    if PRESENT not in tensors:
-        raise RekindleError("the run's optimizer is one of rekindle", "leave the optimizer out")
-    parameters = parameters_of(model)
-    present = dict(zip(parameters, tensors[PRESENT].tolist()))
-    optimizer.state.clear()
-    for full_name, tensor in tensors.items():
-        key, _, name = full_name.partition(".")
-        if averaged and key == "ema":
-            continue
-        group = key.removeprefix("group")
-        if group != key and group.isdigit() and int(group) < len(optimizer.param_groups) and tensor.dim() == 0:
-            values = optimizer.param_groups[int(group)]
-            if not math.isnan(tensor.item()):
-                values[name] = type(values[name])(tensor.item()) if values.get(name) is not None else _number(tensor)
-        if full_name in parameters or not present.get(name, 0) & _HAS_STATE:
-            continue
-        # OwnOptimizer saves numbers as float64.
-        is_number = tensor.dtype == torch.float64 and tensor.dim() == 0
-        # A tensor with a single number, the count of steps, stays on the CPU, as torch.optim has it.
-        device = parameters[name].device if tensor.dim() > 0 else tensor.device
-        optimizer.state[parameters[name]][key] = _number(tensor) if is_number else tensor.to(device, copy=True)
-
-
-def _number(tensor: torch.Tensor) -> int | float:
-    """What an optimizer had as a number: a count is whole."""
-    value = tensor.item()
-    return int(value) if float(value).is_integer() else value

@@ -197,7 +197,7 @@ def load(
         return model
     state, checkpoint = _export(run_or_checkpoint, "--with-optimizer", *which)
     fill(model, _read(checkpoint, "--raw"))  # of the same one: the run may go on meanwhile
-    from rekindle._optimizer import load_state
+    from rekindle._optimizer_state import load_state
 
     identity = json.loads((checkpoint / "manifest.json").read_text())["identity"]
     load_state(optimizer, model, state, averaged="ema" in identity)
