@@ -34,9 +34,22 @@ def load_state(
             continue
         # OwnOptimizer saves numbers as float64.
         is_number = tensor.dtype == torch.float64 and tensor.dim() == 0
-        # A tensor with a single number, the count of steps, stays on the CPU, as torch.optim has it.
-        device = parameters[name].device if tensor.dim() > 0 else tensor.device
-        optimizer.state[parameters[name]][key] = _number(tensor) if is_number else tensor.to(device, copy=True)
+        parameter = parameters[name]
+        optimizer.state[parameter][key] = _number(tensor) if is_number else _copy_for(optimizer, parameter, key, tensor)
+
+
+def _copy_for(optimizer: torch.optim.Optimizer, parameter: nn.Parameter, key: str, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.shape == parameter.shape and (tensor.dim() > 0 or key != "step"):
+        # In the parameter's memory format: fused steps take the elements as they come in memory.
+        return torch.empty_like(parameter, dtype=tensor.dtype, requires_grad=False).copy_(tensor)
+    # A single number, the count of steps, stays on the CPU unless the optimizer wants it beside the parameter: as in
+    # torch's load_state_dict().
+    of_device = key == "step" and any(
+        group.get("fused") or group.get("capturable")
+        for group in optimizer.param_groups
+        if any(each is parameter for each in group["params"])
+    )
+    return tensor.to(parameter.device if tensor.dim() > 0 or of_device else tensor.device, copy=True)
 
 
 def _number(tensor: torch.Tensor) -> int | float:

@@ -102,6 +102,11 @@ for model, of_run in (plain, compiled), (compiled, plain), (plain, parallel), (p
       << outcome.err;
 }
 
+TEST_F(Python, StateOfAnOptimizer_ComesBackInAnotherOne) {
+  const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/optimizer_state.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 // With the moving average, as load() does. A module that changes after the run begins is told, and the run is
 // there all the same.
 TEST_F(Python, ModelThatIsAModule_IsFilledWhenTheRunReturns) {

@@ -1,0 +1,61 @@
+"""The state of an optimizer, back in another one (rekindle._optimizer_state)."""
+
+import unittest
+
+import torch
+from torch import nn
+
+from rekindle._names import parameters_of
+from rekindle._optimizer import OwnOptimizer, Template
+from rekindle._optimizer_state import load_state
+
+torch.manual_seed(1)
+
+
+def saved(make, model, steps=3, without=()):
+    """The tensors of a checkpoint after some steps; parameters in `without` never have a gradient."""
+    template = Template(make, model)
+    memory = [torch.zeros(tensor.shape, dtype=tensor.dtype) for _, tensor in template.tensors]
+    own = OwnOptimizer(make, model, template, memory)
+    for _ in range(steps):
+        own.step(1.0, [None if name in without else torch.randn(each.shape) for name, each in own.parameters.items()])
+    own.save()
+    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    return state | dict(zip((name for name, _ in template.tensors), memory))
+
+
+def adam(parameters):
+    return torch.optim.Adam(parameters, lr=0.1)
+
+
+class OptimizerState(unittest.TestCase):
+    def load(self, tensors, model, optimizer):
+        load_state(optimizer, model, tensors, averaged=False)
+        return {name: optimizer.state.get(each, {}) for name, each in parameters_of(model).items()}
+
+    def test_fused_steps_of_a_model_in_channels_last(self):
+        tensors = saved(adam, nn.Conv2d(3, 4, 3))
+        after = []
+        for fused in (False, True):
+            model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+            model.load_state_dict({name: tensors[name] for name in model.state_dict()})
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.1, fused=fused)
+            self.load(tensors, model, optimizer)
+            for parameter in model.parameters():
+                gradient = torch.linspace(-1, 1, parameter.numel()).view(parameter.shape)
+                parameter.grad = torch.empty_like(parameter).copy_(gradient)
+            optimizer.step()
+            after.append(model.weight.detach())
+        self.assertTrue(torch.allclose(*after, atol=1e-6))
+
+    def test_the_count_of_steps_is_where_the_optimizer_wants_it(self):
+        tensors = saved(adam, nn.Linear(4, 3))
+        for options, device in (({}, "cpu"), ({"capturable": True}, "meta")):
+            model = nn.Linear(4, 3, device="meta")  # stands for a GPU
+            state = self.load(tensors, model, torch.optim.Adam(model.parameters(), **options))
+            self.assertEqual(state["weight"]["step"].device.type, device)
+            self.assertEqual(state["weight"]["exp_avg"].device.type, "meta")
+
+
+if __name__ == "__main__":
+    unittest.main()
