@@ -8,29 +8,37 @@ import torch
 from torch import nn
 
 from rekindle._errors import RekindleError
-from rekindle._names import parameters_of
-from rekindle._optimizer import HAS_STATE, PRESENT
+from rekindle._names import names_by_id, parameters_of
+from rekindle._optimizer import FIRST_MISSING, HAS_STATE, MOST_KEYS, PRESENT
 
 
 def load_state(
     optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor], averaged: bool
 ) -> None:
-    """Gives an optimizer the state that OwnOptimizer.save() left in a checkpoint. `averaged`: "ema" is the run's."""
+    """Gives an optimizer the state that OwnOptimizer.save() left in a checkpoint.
+
+    `tensors`: in the order of the checkpoint's manifest. `averaged`: "ema" is the run's.
+    """
     if PRESENT not in tensors:
         raise RekindleError("the run's optimizer is one of rekindle", "leave the optimizer out")
     parameters = parameters_of(model)
     present = dict(zip(parameters, tensors[PRESENT].tolist()))
+    of_model = {names[0] for names in names_by_id(model.state_dict(keep_vars=True)).values()}
+    seen = dict.fromkeys(parameters, 0)  # how many keys of each
     optimizer.state.clear()
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
-        if averaged and key == "ema":
+        if full_name in of_model or (averaged and key == "ema"):
             continue
         group = key.removeprefix("group")
         if group != key and group.isdigit() and int(group) < len(optimizer.param_groups) and tensor.dim() == 0:
             values = optimizer.param_groups[int(group)]
             if not math.isnan(tensor.item()):
                 values[name] = type(values[name])(tensor.item()) if values.get(name) is not None else _number(tensor)
-        if full_name in parameters or not present.get(name, 0) & HAS_STATE:
+        if not present.get(name, 0) & HAS_STATE:
+            continue
+        seen[name] += 1
+        if seen[name] <= MOST_KEYS and present[name] & FIRST_MISSING << seen[name] - 1:
             continue
         # OwnOptimizer saves numbers as float64.
         is_number = tensor.dtype == torch.float64 and tensor.dim() == 0

@@ -199,6 +199,7 @@ def load(
     fill(model, _read(checkpoint, "--raw"))  # of the same one: the run may go on meanwhile
     from rekindle._optimizer_state import load_state
 
-    identity = json.loads((checkpoint / "manifest.json").read_text())["identity"]
-    load_state(optimizer, model, state, averaged="ema" in identity)
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    in_order = {each["name"]: state[each["name"]] for each in manifest["tensors"]}  # a .safetensors file has another one
+    load_state(optimizer, model, in_order, averaged="ema" in manifest["identity"])
     return model

@@ -28,6 +28,31 @@ def adam(parameters):
     return torch.optim.Adam(parameters, lr=0.1)
 
 
+class Late(torch.optim.SGD):
+    """Has a key that begins with the first small gradient."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            state["count"] = state.get("count", 0) + 1
+            if parameter.grad.max() != 0 and (parameter.grad.max() < 0.01 or "late" in state):
+                state["late"] = parameter.grad.clone()
+            state["last"] = parameter.grad.sum().double()
+
+
+class Named(nn.Module):
+    """With tensors whose names look like those of an optimizer."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.momentum, self.group0 = nn.Module(), nn.Module()
+        self.momentum.register_buffer("weight", torch.ones(3))
+        self.group0.register_buffer("weight_decay", torch.tensor(7.0))
+
+
 class OptimizerState(unittest.TestCase):
     def load(self, tensors, model, optimizer):
         load_state(optimizer, model, tensors, averaged=False)
@@ -55,6 +80,21 @@ class OptimizerState(unittest.TestCase):
             state = self.load(tensors, model, torch.optim.Adam(model.parameters(), **options))
             self.assertEqual(state["weight"]["step"].device.type, device)
             self.assertEqual(state["weight"]["exp_avg"].device.type, "meta")
+
+    def test_buffers_are_not_taken_for_the_state(self):
+        tensors = saved(adam, Named())
+        model = Named()
+        optimizer = adam(model.parameters())
+        self.assertEqual(sorted(self.load(tensors, model, optimizer)["weight"]), ["exp_avg", "exp_avg_sq", "step"])
+        self.assertEqual(optimizer.param_groups[0]["weight_decay"], 0)
+
+    def test_a_key_that_had_not_begun_is_not_there(self):
+        make = lambda parameters: Late(parameters, lr=0.1)  # noqa: E731
+        tensors = saved(make, nn.Linear(4, 3))
+        model = nn.Linear(4, 3)
+        state = self.load(tensors, model, make(model.parameters()))
+        self.assertEqual(sorted(state["weight"]), ["count", "last"])
+        self.assertEqual(state["bias"]["count"], 3)
 
 
 if __name__ == "__main__":
