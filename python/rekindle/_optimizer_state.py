@@ -24,6 +24,8 @@ def load_state(
     parameters = parameters_of(model)
     present = dict(zip(parameters, tensors[PRESENT].tolist()))
     of_model = {names[0] for names in names_by_id(model.state_dict(keep_vars=True)).values()}
+    with_state = {name: each for name, each in parameters.items() if present[name] & HAS_STATE}
+    _check_updates(optimizer, with_state)
     seen = dict.fromkeys(parameters, 0)  # how many keys of each
     optimizer.state.clear()
     for full_name, tensor in tensors.items():
@@ -44,6 +46,16 @@ def load_state(
         is_number = tensor.dtype == torch.float64 and tensor.dim() == 0
         parameter = parameters[name]
         optimizer.state[parameter][key] = _number(tensor) if is_number else _copy_for(optimizer, parameter, key, tensor)
+
+
+def _check_updates(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> None:
+    given = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    for name, parameter in parameters.items():
+        if id(parameter) not in given:
+            raise RekindleError(
+                f"the optimizer does not update {name}",
+                "give one for all the parameters that the run's optimizer had; make it after the model",
+            )
 
 
 def _copy_for(optimizer: torch.optim.Optimizer, parameter: nn.Parameter, key: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ import unittest
 import torch
 from torch import nn
 
+from rekindle._errors import RekindleError
 from rekindle._names import parameters_of
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._optimizer_state import load_state
@@ -95,6 +96,15 @@ class OptimizerState(unittest.TestCase):
         state = self.load(tensors, model, make(model.parameters()))
         self.assertEqual(sorted(state["weight"]), ["count", "last"])
         self.assertEqual(state["bias"]["count"], 3)
+
+    def test_an_optimizer_that_lacks_a_parameter_is_refused(self):
+        tensors, model = saved(adam, nn.Linear(4, 3), without=["bias"]), nn.Linear(4, 3)
+        for optimizer in (adam([model.bias]), adam(nn.Linear(4, 3).parameters())):
+            before = optimizer.state[optimizer.param_groups[0]["params"][0]] = {"step": 1}
+            with self.assertRaisesRegex(RekindleError, "the optimizer does not update weight: give one for all"):
+                self.load(tensors, model, optimizer)
+            self.assertIn(before, optimizer.state.values())
+        self.assertEqual(sorted(self.load(tensors, model, adam([model.weight]))), ["bias", "weight"])
 
 
 if __name__ == "__main__":
