@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from collections import defaultdict
+from typing import Any
 
 import torch
 from torch import nn
@@ -26,6 +29,7 @@ def load_state(
     of_model = {names[0] for names in names_by_id(model.state_dict(keep_vars=True)).values()}
     with_state = {name: each for name, each in parameters.items() if present[name] & HAS_STATE}
     _check_updates(optimizer, with_state)
+    _check_keys(optimizer, with_state, [name for name in tensors if name not in of_model])
     seen = dict.fromkeys(parameters, 0)  # how many keys of each
     optimizer.state.clear()
     for full_name, tensor in tensors.items():
@@ -56,6 +60,50 @@ def _check_updates(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Pa
                 f"the optimizer does not update {name}",
                 "give one for all the parameters that the run's optimizer had; make it after the model",
             )
+
+
+def _check_keys(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter], saved: list[str]) -> None:
+    """Errors: one of torch.optim makes another state than the saved one, for `parameters`."""
+    keys_of: dict[str, set[str]] = {}
+    for full_name in saved:
+        key, _, name = full_name.partition(".")
+        keys_of.setdefault(name, set()).add(key)
+    made = _keys_made(optimizer, parameters)
+    for name in made:
+        keys = keys_of.get(name, set()) - {"ema"}
+        if keys != made[name]:
+            raise RekindleError(
+                f"the optimizer is another one than the run's: that has {_listed(keys)} for {name}, this one {_listed(made[name])}",
+                "make it as the run's script does",
+            )
+
+
+def _listed(keys: set[str]) -> str:
+    return ", ".join(sorted(keys)) or "no state"
+
+
+def _keys_made(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> dict[str, set[str]]:
+    """The keys that steps make, of a copy with small parameters. Nothing if that is not known."""
+    if not type(optimizer).__module__.startswith("torch.optim."):
+        return {}  # a copy of another class may lack attributes, and make a state that depends on shapes
+    small: dict[int, Any] = {
+        id(each): nn.Parameter(torch.zeros([1] * each.dim(), dtype=each.dtype, device=each.device), requires_grad=False)
+        for group in optimizer.param_groups
+        for each in group["params"]
+    }
+    for each in small.values():
+        each.grad = torch.zeros_like(each)
+    memo = small | {id(optimizer.state): defaultdict(dict)}
+    try:
+        trial = copy.deepcopy(optimizer, memo)
+        trial.step()
+        trial.step()
+    except Exception:  # noqa: BLE001 - one that needs a closure, or a device that is not here
+        return {}
+    return {
+        name: {key for key, value in trial.state.get(small[id(each)], {}).items() if value is not None}
+        for name, each in parameters.items()
+    }
 
 
 def _copy_for(optimizer: torch.optim.Optimizer, parameter: nn.Parameter, key: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -106,6 +106,35 @@ class OptimizerState(unittest.TestCase):
             self.assertIn(before, optimizer.state.values())
         self.assertEqual(sorted(self.load(tensors, model, adam([model.weight]))), ["bias", "weight"])
 
+    def test_an_optimizer_with_another_state_is_refused(self):
+        tensors, model = saved(adam, nn.Linear(4, 3)), nn.Linear(4, 3)
+        for make, of_other in (
+            (torch.optim.RMSprop, "square_avg, step"),
+            (torch.optim.SGD, "no state"),
+            (lambda parameters: torch.optim.Adam(parameters, amsgrad=True), "exp_avg, exp_avg_sq, max_exp_avg_sq, step"),
+        ):
+            text = f"the run's: that has exp_avg, exp_avg_sq, step for weight, this one {of_other}: make it as"
+            with self.assertRaisesRegex(RekindleError, text):
+                self.load(tensors, model, make(model.parameters()))
+
+    def test_each_optimizer_of_torch_takes_its_own_state(self):
+        optim = torch.optim
+        for make in (
+            optim.Adadelta, optim.Adafactor, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax, optim.ASGD, optim.NAdam,
+            optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
+            lambda parameters: optim.SGD(parameters, momentum=0.9),
+            lambda parameters: optim.RMSprop(parameters, momentum=0.9, centered=True),
+            lambda parameters: optim.Adam(parameters, amsgrad=True, fused=True),
+            lambda parameters: optim.AdamW(parameters, lr=torch.tensor(0.1), foreach=False),
+        ):  # fmt: skip
+            tensors, model = saved(make, nn.Linear(4, 3)), nn.Linear(4, 3)
+            with self.subTest(make=make):
+                optimizer = make(model.parameters())
+                optimizer.step()
+                self.load(tensors, model, optimizer)
+                model(torch.ones(1, 4)).sum().backward()
+                optimizer.step()
+
 
 if __name__ == "__main__":
     unittest.main()
