@@ -119,21 +119,34 @@ def _hint_for_name(name: str, there: Collection[str]) -> str:
 
 
 def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Loads a state dict. Errors: the first tensor that is another one, or not in both."""
-    make_dense(model)  # as in a trainer: values are copied into its buffers
-    for name, own in model.state_dict().items():
+    """Loads a state dict. Errors: the first tensor that is another one, or not in both; the model is as it was then."""
+    expected = model.state_dict()
+    for name, own in expected.items():
+        if nn.parameter.is_lazy(own):
+            raise RekindleError(f"the model's tensor {name} has no shape yet", "call the model once first")
+        if isinstance(own, torch.Tensor) and own.is_meta:
+            raise RekindleError(f"the model's tensor {name} has no memory", "model.to_empty(device='cpu') first")
         if name not in tensors:
             raise RekindleError(f"the checkpoint is of another model: it has no {name}", _hint_for_name(name, tensors))
         there = tensors[name]
         if own.shape != there.shape or DTYPES.get(own.dtype) != DTYPES[there.dtype]:
+            is_converted = own.shape == there.shape and there.dtype == torch.float32 and own.is_floating_point()
             raise RekindleError(
                 f"the checkpoint is of another model: its {name} is {_kind(there)}, the model's is {_kind(own)}",
-                "has the script changed?",
+                "load into a float32 model, then convert it" if is_converted else "has the script changed?",
             )
+    if (more := next((name for name in tensors if name not in expected), None)) is not None:
+        raise RekindleError(
+            f"the checkpoint is of another model: it has {more}, which the module has not",
+            "load into the whole model, then take the part",
+        )
+    make_dense(model)  # as in a trainer: values are copied into its buffers
     try:
         model.load_state_dict(tensors, strict=True)
     except RuntimeError as error:
-        raise RekindleError(f"the checkpoint is of another model: {one_line(error)}", "has the script changed?") from error
+        lines = str(error).splitlines()  # the first is a heading
+        what = lines[1].strip() if len(lines) > 1 else one_line(error)
+        raise RekindleError(f"the checkpoint is of another model: {what}", "has the script changed?") from error
 
 
 def _kind(tensor: torch.Tensor) -> str:

@@ -102,6 +102,39 @@ for model, of_run in (plain, compiled), (compiled, plain), (plain, parallel), (p
       << outcome.err;
 }
 
+TEST_F(Python, ModelThatCannotTakeACheckpoint_IsToldWhyAndStaysAsItWas) {
+  const Outcome outcome = python({"-c", R"(
+import torch
+from torch import nn
+from rekindle import RekindleError
+from rekindle._model import fill
+class Strict(nn.Linear):
+    def _load_from_state_dict(self, *arguments):
+        arguments[-1].append("the weight is no rotation")
+whole, part = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 3)), nn.Sequential(nn.Linear(2, 3))
+before = part[0].weight.detach().clone()
+lazy, meta = nn.Sequential(nn.LazyLinear(3)), nn.Sequential(nn.Linear(2, 3, device="meta"))
+half, strict = nn.Sequential(nn.Linear(2, 3)).bfloat16(), nn.Sequential(Strict(2, 3))
+for model, state in (part, whole), (lazy, part), (meta, part), (half, part), (strict, part), (nn.Linear(2, 3), part[0]):
+    try:
+        fill(model, state.state_dict())
+        print("filled")
+    except RekindleError as error:
+        print(error)
+print(torch.equal(part[0].weight, before))
+)"});
+  const std::string other = "the checkpoint is of another model: ";
+  EXPECT_EQ(
+      outcome.out,
+      str(other, "it has 1.weight, which the module has not: load into the whole model, then take the part\n",
+          "the model's tensor 0.weight has no shape yet: call the model once first\n",
+          "the model's tensor 0.weight has no memory: model.to_empty(device='cpu') first\n", other,
+          "its 0.weight is float32 [3, 2], the model's is bfloat16 [3, 2]: load into a float32 model, "
+          "then convert it\n",
+          other, "the weight is no rotation: has the script changed?\nfilled\nTrue\n"))
+      << outcome.err;
+}
+
 TEST_F(Python, StateOfAnOptimizer_ComesBackInAnotherOne) {
   const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/optimizer_state.py"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -288,7 +288,7 @@ except rekindle.RekindleError as error:
                                   scratch_ / "w1"});
   EXPECT_EQ(outcome.out,
             "True\n['exp_avg', 'exp_avg_sq', 'step']\nthe checkpoint is of another model: its 0.weight is "
-            "float32 [4, 4], the model's is float16 [4, 4]: has the script changed?\n")
+            "float32 [4, 4], the model's is float16 [4, 4]: load into a float32 model, then convert it\n")
       << outcome.err;
 }
 
