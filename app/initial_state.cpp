@@ -11,6 +11,12 @@ namespace rekindle::app {
 namespace fs = std::filesystem;
 namespace {
 
+// For a script, which has no --reset-head.
+constexpr const char* kInTheScript =
+    "--init needs the same tensors under the same names; to leave some out, in the function that makes the "
+    "model: model.load_state_dict({k: v for k, v in weights.items() if not k.startswith(\"fc.\")}, "
+    "strict=False)";
+
 // The tensors that a model with the state `model` starts from; `available`: the number of tensors in the
 // source. Only needed tensors are read.
 Result<checkpoint::Tensors> read_source(const LocalOptions& options, const checkpoint::StateSpec& model,
@@ -19,12 +25,8 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
   const auto others = checkpoint::other_names(options.job.task.script_tied);
   const auto choose = [&](const checkpoint::StateSpec& tensors) {
     available = tensors.size();
-    auto chosen = checkpoint::choose_initial(tensors, model, options.reset_head, source.string(), others);
-    if (!chosen && is_script(options.job))
-      chosen.error().hint =
-          "--init needs the same tensors: for others, load them in the function that makes the model, with "
-          "load_state_dict(..., strict=False)";
-    return chosen;
+    return checkpoint::choose_initial(tensors, model, options.reset_head, source.string(), others,
+                                      is_script(options.job) ? kInTheScript : "");
   };
   if (!is_folder(source)) {
     REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(source));

@@ -34,11 +34,12 @@ std::string without_prefix(const std::string& name) { return name.substr(name.fi
 class Chooser {
  public:
   Chooser(const StateSpec& available, const StateSpec& model, bool reset_head, const std::string& source,
-          const std::vector<OtherName>& others)
+          const std::vector<OtherName>& others, const std::string& other_model)
       : available_(available),
         model_(model),
         reset_head_(reset_head),
         source_(source),
+        other_model_(other_model),
         head_(head_of(model)) {
     for (const OtherName& other : others) others_.insert(other.name);
     for (const TensorSpec& tensor : available) by_name_.emplace(tensor.name, &tensor);
@@ -97,7 +98,9 @@ class Chooser {
     if (!other) return {};
     return fail(ExitCode::kConfig,
                 str(source_, " is for ", other->theirs.rows(), " classes, this run has ", other->ours.rows()),
-                str("add --reset-head to start the last layer (", head_, "*) with new values"));
+                other_model_.empty()
+                    ? str("add --reset-head to start the last layer (", head_, "*) with new values")
+                    : other_model_);
   }
 
   Status take(bool optimizer, StateSpec& chosen) const {
@@ -114,7 +117,9 @@ class Chooser {
         return fail(ExitCode::kConfig,
                     str("tensor ", tensor.name, " is ", text_of(theirs), " in ", source_, ", the model's is ",
                         text_of(tensor)),
-                    "it must be of the same model, in the same precision");
+                    theirs.dtype != tensor.dtype || other_model_.empty()
+                        ? "it must be of the same model, in the same precision"
+                        : other_model_);
       }
       chosen.push_back(tensor);
     }
@@ -127,8 +132,9 @@ class Chooser {
       if (by_name_.contains(wrapper + name))
         return str("its names begin with ", wrapper, ": save the state_dict() of the module inside");
     }
-    return kSameModel;
+    return hint_of_others();
   }
+  std::string hint_of_others() const { return other_model_.empty() ? kSameModel : other_model_; }
 
   // Files from before PyTorch 0.4.1 lack it, among them weights that torchvision still publishes.
   // load_state_dict() takes them, and the counter begins at 0.
@@ -148,7 +154,7 @@ class Chooser {
           tensor.role == Role::kOptimizer || is_of_an_optimizer(name))
         continue;
       return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model does not have"),
-                  kSameModel);
+                  hint_of_others());
     }
     return {};
   }
@@ -166,6 +172,7 @@ class Chooser {
   const StateSpec& model_;
   const bool reset_head_;
   const std::string& source_;
+  const std::string& other_model_;  // what to do about its tensors; empty: as for a model of rekindle
   std::unordered_map<std::string, const TensorSpec*> by_name_;
   std::set<std::string> weights_;  // parameters and buffers
   std::set<std::string> others_;   // further names of some of them
@@ -206,8 +213,9 @@ void use_first_names(StateSpec& available, const std::vector<OtherName>& others)
 }
 
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
-                                 const std::string& source, const std::vector<OtherName>& others) {
-  return Chooser(available, model, reset_head, source, others).choose();
+                                 const std::string& source, const std::vector<OtherName>& others,
+                                 const std::string& other_model) {
+  return Chooser(available, model, reset_head, source, others, other_model).choose();
 }
 
 std::string initial_hash(const State& chosen) { return state_digest(0, chosen).hex(); }

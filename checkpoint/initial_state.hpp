@@ -31,9 +31,10 @@ void use_first_names(StateSpec& available, const std::vector<OtherName>& others)
 // all of them exist, otherwise they start at zero; tensors of another optimizer are ignored. With
 // `reset_head` the last layer is left out, and its shape may differ; an optimizer that counts updates then
 // starts at zero. Further names of the model's tensors (`others`) may be there, too. `source` is the name in
-// errors.
+// errors; `other_model`, unless it is empty, is what to do about tensors of another model.
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
-                                 const std::string& source, const std::vector<OtherName>& others = {});
+                                 const std::string& source, const std::vector<OtherName>& others = {},
+                                 const std::string& other_model = {});
 
 // The hash of the tensors in a run's identity: state_digest at step 0.
 std::string initial_hash(const State& chosen);

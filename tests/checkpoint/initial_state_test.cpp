@@ -115,6 +115,28 @@ TEST(Initial, NamesOfAWrapper_AreSaid) {
   }
 }
 
+// A script has no --reset-head, and loads other tensors itself.
+TEST(Initial, TensorsOfAnotherModel_HaveTheCallersHint) {
+  const auto hint = [](const StateSpec& file) {
+    const auto chosen = choose_initial(file, model_of(10, {}), false, "FILE", {}, "in the script");
+    return chosen ? "" : chosen.error().hint;
+  };
+  const StateSpec whole = model_of(10, {});
+  EXPECT_EQ(hint(model_of(1000, {})), "in the script");
+  EXPECT_EQ(hint({whole.begin(), whole.end() - 1}), "in the script");
+  StateSpec file = whole;
+  file.push_back({"fc2.weight", Dtype::kFloat32, {2, 4}, Role::kParameter});
+  EXPECT_EQ(hint(file), "in the script");
+  file = whole;
+  file[0].shape = {3, 4};
+  EXPECT_EQ(hint(file), "in the script");
+  file[0] = {"conv.weight", Dtype::kFloat16, {4, 3}, Role::kParameter};
+  EXPECT_EQ(hint(file), "it must be of the same model, in the same precision");
+  file = whole;
+  for (TensorSpec& tensor : file) tensor.name = "module." + tensor.name;
+  EXPECT_EQ(hint(file), "its names begin with module.: save the state_dict() of the module inside");
+}
+
 TEST(Initial, AnotherNumberOfClasses_IsRefusedUnlessTheHeadIsReset) {
   const OwnedState owned(model_of(1000));
   const StateSpec file = spec_of(as_file(owned, true));
