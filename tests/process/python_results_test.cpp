@@ -135,6 +135,11 @@ print(torch.equal(part[0].weight, before))
       << outcome.err;
 }
 
+TEST_F(Python, FileOfPyTorch_IsConvertedByTheDocumentedCommand) {
+  const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/conversion.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 TEST_F(Python, StateOfAnOptimizer_ComesBackInAnotherOne) {
   const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/optimizer_state.py"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
