@@ -72,7 +72,8 @@ Result<Given> take_file(const EvaluateOptions& options) {
   if (options.step) return fail(ExitCode::kUsage, "--step with a file", "it is for a run or a checkpoint");
   if (!options.given.contains("model"))
     return fail(ExitCode::kUsage, str("the model of ", options.source.string(), " is not known"),
-                "add --model NAME, and --image-size or the sizes of gpt if they are not the usual ones");
+                "add --model NAME, and --image-size or the sizes of gpt if they are not the usual ones; of a "
+                "script: evaluate its run, or load the file in Python");
   Given given;
   REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(options.source));
   REKINDLE_CHECK(write_to_memory(given.tensors, model_in(file.source(), options.raw, given.averaged)));

@@ -97,6 +97,12 @@ Result<std::optional<std::uint64_t>> chosen_step(const fs::path& path, std::opti
               "--keep-best makes one at each evaluation, and keeps the best");
 }
 
+std::string hint_for_damage(const fs::path& path) {
+  if (is_checkpoint(path)) return {};
+  return str("another one may be whole, and its path may be given: see rekindle inspect ",
+             without_slash(path).string());
+}
+
 fs::path run_of(const fs::path& path) {
   const fs::path whole = without_slash(path);
   for (const fs::path& each : {whole, whole.parent_path().parent_path()}) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/file_path.hpp"
@@ -26,6 +27,8 @@ Result<FilePath> find_checkpoint(const std::filesystem::path& path, std::optiona
 // `step`; with `best`, the kept checkpoint of a run directory whose evaluation was the best (--keep-best).
 Result<std::optional<std::uint64_t>> chosen_step(const std::filesystem::path& path,
                                                  std::optional<std::uint64_t> step, bool best);
+// What to do about a damaged checkpoint of `path`. Empty: `path` is the checkpoint.
+std::string hint_for_damage(const std::filesystem::path& path);
 // Calls `read` (from a directory to a Result or Status) for that checkpoint. If a live run deletes the
 // checkpoint meanwhile, `read` is called for the checkpoint that is then the newest.
 template <class Read>
@@ -35,7 +38,10 @@ auto read_checkpoint(const std::filesystem::path& path, std::optional<std::uint6
     REKINDLE_TRY(const FilePath directory, find_checkpoint(path, step));
     auto done = read(directory);
     // Each command that reads a damaged checkpoint exits with the same code.
-    if (!done && done.error().kind == ErrorKind::kDamage) done.error().code = ExitCode::kConfig;
+    if (!done && done.error().kind == ErrorKind::kDamage) {
+      done.error().code = ExitCode::kConfig;
+      if (done.error().hint.empty()) done.error().hint = hint_for_damage(path);
+    }
     if (done || is_checkpoint(directory) || directory.string() == tried) return done;
     tried = directory.string();
   }

@@ -73,7 +73,11 @@ TEST_F(Faults, DamagedNewestCheckpoint_SetAsideAndTheOneBeforeIsUsed) {
   const fs::path newest = newest_checkpoint(dir());
   flip_bits(newest);
   EXPECT_EQ(run({"inspect", dir()}).exit_code, 78);
-  EXPECT_EQ(run({"digest", dir()}).exit_code == 0, false);
+  const Outcome digest = run({"digest", dir()});
+  EXPECT_EQ(digest.exit_code, 78) << digest.err;
+  EXPECT_EQ(times_in(digest.err, "may be given: see rekindle inspect " + dir().string() + "\n"), 1U)
+      << digest.err;
+  EXPECT_EQ(times_in(run({"digest", newest}).err, "rekindle inspect"), 0U);
   const Outcome resumed = run(mnist_run(dir(), 3, 60));
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_NE(resumed.out.find("is damaged"), std::string::npos) << resumed.out;

@@ -121,6 +121,7 @@ TEST_F(Evaluate, WhatDoesNotFit_IsRefusedInOneLine) {
   refused({at("nothing")}, 78, "no such file or directory");
   refused({scratch_.path()}, 78, "is not a run directory, but has runs inside");
   refused({weights}, 64, "add --model NAME");
+  refused({weights}, 64, "of a script: evaluate its run, or load the file in Python");
   refused({weights, "--model", "mnist-cnn"}, 64, "add --data");
   refused({weights, "--model", "mnist-cn", "--data", mnist_data()}, 64, "did you mean mnist-cnn?");
   refused({weights, "--model", "resnet18", "--data", cifar_data()}, 78,
