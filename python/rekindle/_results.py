@@ -187,7 +187,8 @@ def load(
     parameters are then the trained ones, not their average. `best`: of a run, the checkpoint that keep_best has kept, in
     place of the newest one. The tensors are copied to where those of the module are.
     Errors (RekindleError): no checkpoint, or a damaged one; names, shapes or types that are not the module's (the first
-    such tensor is named); a run that trained with an optimizer of rekindle, if `optimizer` is given.
+    such tensor is named, and the module is as it was); with `optimizer`, a run that trained with one of rekindle, or an
+    optimizer that lacks a parameter or keeps another state (the module is filled then, the optimizer as it was).
     """
     from rekindle._model import fill
 
