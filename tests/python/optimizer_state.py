@@ -1,10 +1,15 @@
 """The state of an optimizer, back in another one (rekindle._optimizer_state)."""
 
+import json
+import pathlib
+import tempfile
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
 
+from rekindle import _results
 from rekindle._errors import RekindleError
 from rekindle._names import parameters_of
 from rekindle._optimizer import OwnOptimizer, Template
@@ -96,6 +101,23 @@ class OptimizerState(unittest.TestCase):
         state = self.load(tensors, model, make(model.parameters()))
         self.assertEqual(sorted(state["weight"]), ["count", "last"])
         self.assertEqual(state["bias"]["count"], 3)
+
+    def test_the_order_of_the_manifest_says_which_key_had_not_begun(self):
+        make = lambda parameters: Late(parameters, lr=0.1)  # noqa: E731
+        tensors = saved(make, nn.Linear(4, 3))
+        in_file = dict(sorted(tensors.items(), key=lambda each: each[1].dtype.itemsize))
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = {"identity": {}, "tensors": [{"name": name} for name in tensors]}
+            (pathlib.Path(folder) / "manifest.json").write_text(json.dumps(manifest))
+            model = nn.Linear(4, 3)
+            weights = {name: tensors[name] for name in model.state_dict()}
+            optimizer = make(model.parameters())
+            with (
+                mock.patch.object(_results, "_export", lambda *_: (in_file, pathlib.Path(folder))),
+                mock.patch.object(_results, "_read", lambda *_: weights),
+            ):
+                _results.load("run", model, optimizer)
+        self.assertEqual(sorted(optimizer.state[model.weight]), ["count", "last"])
 
     def test_an_optimizer_that_lacks_a_parameter_is_refused(self):
         tensors, model = saved(adam, nn.Linear(4, 3), without=["bias"]), nn.Linear(4, 3)
