@@ -67,24 +67,23 @@ def _is_away(error: BaseException | None) -> bool:
 
 def sample_of(dataset: Dataset, name: str, index: int) -> Any:
     """`name`: of the argument of run(). Errors: a SampleError."""
-    try:
-        return dataset[index]
-    except RekindleError:
-        raise
-    except Exception as error:
-        kind = StorageAway if _is_away(error) else SampleError
-        raise kind(f"{name}[{index}]: {one_line(error)}") from error
+    return _asked(lambda: dataset[index], f"{name}[{index}]")
 
 
 def _set_epoch(dataset: Any, name: str, epoch: int) -> None:
     """Errors: as of sample_of()."""
+    _asked(lambda: dataset.set_epoch(epoch), f"{name}.set_epoch({epoch})")
+
+
+def _asked(ask: Callable[[], Any], what: str) -> Any:
+    """What the data set answers. Errors: a SampleError that begins with `what`."""
     try:
-        dataset.set_epoch(epoch)
+        return ask()
     except RekindleError:
         raise
     except Exception as error:
         kind = StorageAway if _is_away(error) else SampleError
-        raise kind(f"{name}.set_epoch({epoch}): {one_line(error)}") from error
+        raise kind(f"{what}: {one_line(error)}") from error
 
 
 class Generation:

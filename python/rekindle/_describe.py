@@ -23,7 +23,7 @@ from rekindle._optimizer import Template
 from rekindle._random import seed_all
 
 
-def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.device, last: int) -> list[str]:
+def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.device, ends_with_one: bool) -> list[str]:
     if call.metrics is None:
         return []
     model.eval()
@@ -39,16 +39,16 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any, device: torch.de
         with contextlib.suppress(Exception):
             return names_of(1)  # where batches have one sample
         raise
-    if last > 0:
+    if ends_with_one:
         try:
-            names_of(last)
+            names_of(1)
         except Exception as error:
-            raise fails_for_last("metrics fail", last, error) from error
+            raise fails_for_last("metrics fail", error) from error
     return names
 
 
 def _optimizer_and_metrics(
-    call: Call, model: nn.Module, test_data: Any, loss_works: bool, last: int
+    call: Call, model: nn.Module, test_data: Any, loss_works: bool, ends_with_one: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Tensors of the optimizer, and names. Some operators and optimizers work on a GPU alone. `loss_works`: here."""
 
@@ -56,7 +56,7 @@ def _optimizer_and_metrics(
         model.to(device)
         made = [] if call.make_optimizer is None else Template(call.make_optimizer, model).specs()
         try:
-            return made, _metric_names(call, model, test_data, device, last)
+            return made, _metric_names(call, model, test_data, device, ends_with_one)
         except Exception:
             if not loss_works and not torch.cuda.is_available():  # behind it comes the traceback
                 advice = "return them from the loss, or give this command on a machine with a GPU"
@@ -91,19 +91,18 @@ def _steps_of(options: Mapping[str, str], samples: int) -> int:
         return 0
 
 
-def _last_batch(options: Mapping[str, str], samples: int) -> int:
-    """1 if the last batch of an evaluation has one sample (EvaluationOrder), else 0. Two are tried anyway, and more would
-    not fit what a model keeps from its first batch: in a trainer, that is the largest.
+def _ends_with_one(options: Mapping[str, str], samples: int) -> bool:
+    """Whether the last batch of an evaluation has one sample (EvaluationOrder). Two are tried anyway, and more
+    would not fit what a model keeps from its first batch: in a trainer, that is the largest.
     """
     try:
         batch = int(options["batch-size"])
         parts = 32
         while parts > 1 and (batch % parts != 0 or batch // parts < 8):  # protocol/job.cpp
             parts //= 2
-        last = samples % (batch // int(options.get("micro-batches", parts)))
+        return samples % (batch // int(options.get("micro-batches", parts))) == 1
     except (KeyError, ValueError, ZeroDivisionError):  # that is told later
-        return 0
-    return 1 if last == 1 else 0
+        return False
 
 
 def describe(call: Call, key: int, given: Mapping[str, str]) -> dict[str, Any]:
@@ -120,9 +119,9 @@ def describe(call: Call, key: int, given: Mapping[str, str]) -> dict[str, Any]:
     tied = [name for pair in found.tied.items() for name in pair]
     length = {"steps", "epochs"}
     options = {name: value for name, value in call.options.items() if not length & given.keys() or name not in length} | given
-    last = 0 if test_data is None else _last_batch(options, len(test_data))
-    of_loss = [] if test_data is None else check_loss_of_tests(call, model, train_data, test_data, key, last)
-    of_optimizer, of_metrics = _optimizer_and_metrics(call, model, test_data, of_loss is not None, last)
+    ends_with_one = test_data is not None and _ends_with_one(options, len(test_data))
+    of_loss = [] if test_data is None else check_loss_of_tests(call, model, train_data, test_data, key, ends_with_one)
+    of_optimizer, of_metrics = _optimizer_and_metrics(call, model, test_data, of_loss is not None, ends_with_one)
     check_names_differ(of_loss or [], of_metrics)
     if call.factor is not None and options["schedule"] == "constant" and (steps := _steps_of(options, len(train_data))) > 0:
         check_last_factor(call.factor, steps)

@@ -46,35 +46,35 @@ def without_compiler() -> contextlib.AbstractContextManager:
 
 
 def check_loss_of_tests(
-    call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int, last: int
+    call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int, ends_with_one: bool
 ) -> list[str] | None:
     """Names of the metrics that the loss returns of test samples. None if it fails for a reason that trainers find at once,
-    or needs a GPU that is not here: then trainers find the names. Changes the model's buffers, and its device. `last`:
-    another number of samples to try, or 0.
+    or needs a GPU that is not here: then trainers find the names. Changes the model's buffers, and its device.
+    `ends_with_one`: the last batch of an evaluation has one sample, which is tried, too.
 
     Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then, or for
     train_data alone; or the first test sample cannot be read. A trainer would find this at its first evaluation, which
     may come after hours. Or what it returns as metrics cannot be taken.
     """
-    names = _loss_of_tests_on(torch.device("cpu"), call, model, train_data, test_data, key, last)
+    names = _loss_of_tests_on(torch.device("cpu"), call, model, train_data, test_data, key, ends_with_one)
     if isinstance(names, list):
         return names
     # A label that is no class fails on the CPU with an IndexError; on a GPU, nothing could be computed after it.
     may_need_gpu = call.options.get("device") != "cpu" and not isinstance(names, (IndexError, StorageAway))
     if may_need_gpu and torch.cuda.is_available():
-        names = _loss_of_tests_on(torch.device("cuda"), call, model, train_data, test_data, key, last)
+        names = _loss_of_tests_on(torch.device("cuda"), call, model, train_data, test_data, key, ends_with_one)
     return names if isinstance(names, list) else None
 
 
-def fails_for_last(what: str, last: int, error: BaseException) -> RekindleError:
+def fails_for_last(what: str, error: BaseException) -> RekindleError:
     return RekindleError(
-        f"{what} for a batch of {last} sample, as the last one of test_data: {one_line(error)}",
+        f"{what} for a batch of 1 sample, as the last one of test_data: {one_line(error)}",
         "the first evaluation would end the run: squeeze(1), which names a dimension, in place of squeeze()?",
     )
 
 
 def _loss_of_tests_on(
-    device: torch.device, call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int, last: int
+    device: torch.device, call: Call, model: nn.Module, train_data: Dataset, test_data: Dataset, key: int, ends_with_one: bool
 ) -> list[str] | BaseException:
     """The names, or why the loss fails for samples of both kinds."""
     found: dict[str, Any] = {}
@@ -102,9 +102,9 @@ def _loss_of_tests_on(
     if error is None:
         names = list(sums_of(found))
         check_names_of_loss(names)
-        error = None if last == 0 else attempt(test_data, "test_data", trains=False, count=last)
+        error = attempt(test_data, "test_data", trains=False, count=1) if ends_with_one else None
         if error is not None and not isinstance(error, (StorageAway, torch.cuda.OutOfMemoryError)):
-            raise fails_for_last("the loss fails", last, error) from error
+            raise fails_for_last("the loss fails", error) from error
         return names
     if isinstance(error, StorageAway):  # it may be back at the first evaluation
         return error

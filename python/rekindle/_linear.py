@@ -17,7 +17,8 @@ from torch.autograd import forward_ad
 
 LARGE = 1 << 22  # floats of a weight for which it pays; smaller ones keep torch's layer
 
-_is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)
+# It came with torch 2.3; before, a compiled model fails at the hooks of a task.
+is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)
 # Where torch has them no longer, its own layer computes.
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _overrides = getattr(torch._C, "_len_torch_function_stack", lambda: 1)
@@ -87,7 +88,7 @@ class InPlaces:
         def forward(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
             # Not layer.weight: under a parametrization, each look computes it anew, and may change buffers.
             weight = layer._parameters.get("weight")
-            take_place = None if _is_compiling() else weights.get(id(weight))
+            take_place = None if is_compiling() else weights.get(id(weight))
             if take_place is None or not _is_plain(layer, x):
                 return self._torchs(layer, x)
             y = _Linear.apply(x.flatten(0, -2) if x.dim() > 2 else x, weight, layer.bias, take_place)

@@ -23,6 +23,7 @@ from rekindle._device import Device, copy_all, host_memory
 from rekindle._errors import Aborted, RekindleError
 from rekindle._evaluation import check_loss, measure, precision
 from rekindle._gradients import Gradients
+from rekindle._linear import is_compiling
 from rekindle._loader import Loader
 from rekindle._metrics import Names, split
 from rekindle._model import Tensors, make_dense, make_model
@@ -31,10 +32,6 @@ from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._process import descriptors, ignore_group_signals, private_descriptors, sockets
 from rekindle._random import seed_all
 from rekindle._settings import compile_each_shape, cpu_name, fingerprint, set_up
-
-
-# It came with torch 2.3; before, a compiled model fails at the hook.
-_is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)
 
 
 class Task:
@@ -196,7 +193,7 @@ class Task:
     # -- a micro-batch --
 
     def _look_for_abort(self, *_: Any) -> None:
-        if _is_compiling():  # the compiler traces this call: it must not become part of the model
+        if is_compiling():  # the compiler traces this call: it must not become part of the model
             return
         if self.micro_batch is not None and self.micro_batch.aborted[0]:
             self.was_aborted = True  # a bare `except:` of the script may catch what is raised
