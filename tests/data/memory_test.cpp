@@ -4,6 +4,7 @@
 #include <string>
 #include <tuple>
 
+#include "../needs.hpp"
 #include "data/loader.hpp"
 #include "support.hpp"
 
@@ -41,7 +42,7 @@ TEST(Memory, ATextWithSplits_TakesItsOwnSizeWhileItIsRead) {
     fs::resize_file(scratch.path / split / "text", 40 * kMiB);
   }
   if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush))
-    GTEST_SKIP() << "no peak can be measured";
+    REKINDLE_SKIP(Needs::kMachine, "this kernel cannot reset the peak of a process's memory");
   const std::size_t before = memory("VmRSS");
   const auto text = open_dataset("text", scratch.path, {.context = 256});
   ASSERT_TRUE(text) << text.error().line();
