@@ -38,7 +38,7 @@ TEST(Memory, ATextWithSplits_TakesItsOwnSizeWhileItIsRead) {
   const Scratch scratch;
   for (const char* split : {"train", "val"}) {
     fs::create_directory(scratch.path / split);
-    std::ofstream(scratch.path / split / "text");
+    const std::ofstream empty(scratch.path / split / "text");
     fs::resize_file(scratch.path / split / "text", 40 * kMiB);
   }
   if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush))
