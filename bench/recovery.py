@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How long the surviving trainers pause when a trainer is killed, and when a newcomer joins.
 
-  bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp] [--script train.py [ARGUMENT...]]
+  bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp] [--python MODEL]
 
-Starts VGG11, or a Python script, on this machine, kills a random trainer with SIGKILL in mid-step, waits until its replacement
-has joined, and starts again. Prints, over all kills: from the kill to the first micro-batch of the new generation; from the
-kill to the next completed step, beside the step times; and from the pause for a newcomer to the first micro-batch
-afterwards. Standard library only.
+Starts VGG11, or a model of bench/models.py as a Python script, on this machine, kills a random trainer with SIGKILL in mid-step, waits until its replacement
+has joined, and starts again. Prints, over all kills: from the kill to the first micro-batch of the new generation; with a script, to the first forward
+pass, whose samples have been loaded then; from the kill to the next completed step, beside the step times; and from the
+pause for a newcomer to the first micro-batch afterwards. Standard library only.
 """
 import argparse
 import glob
@@ -25,6 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z .*")
+FORWARDS = "forwards"  # file
 GENERATION = re.compile(r"generation (t\d+\.g\d+)")
 
 
@@ -87,15 +88,27 @@ def main():
     parser.add_argument("--exchange", default="shm")
     parser.add_argument("--pause", type=float, default=0, help="seconds before each kill")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--script", nargs=argparse.REMAINDER, help="a Python script and its arguments; the last option")
+    parser.add_argument("--python", metavar="MODEL", help="a model of bench/models.py, in Python")
+    parser.add_argument("--loader-threads", type=int, default=2, help="loader processes of a script")
     options = parser.parse_args()
     random.seed(options.seed)
     with tempfile.TemporaryDirectory(prefix="rekindle-recovery.") as work:
         measure(options, Path(work))
 
 
-def kill_one(options, run_dir, run):
+def forwards(work):
+    """(process id, seconds since the epoch) of each forward pass of a script, in order."""
+    try:
+        lines = open(work / FORWARDS).read().splitlines()
+    except FileNotFoundError:
+        return []
+    return [(int(pid), float(when)) for pid, when in (line.split() for line in lines)]
+
+
+def kill_one(options, work, run):
     """Kills a trainer in mid-step; returns the seconds from the kill to each later event."""
+    run_dir = work / "run"
+
     # Wait until all trainers have completed two steps together.
     def settled():
         done = steps(run_dir)
@@ -121,7 +134,18 @@ def kill_one(options, run_dir, run):
         found["to_loss"] = min(losses) - killed
         found["to_pause"] = max((t for t in pauses if t <= min(micro_batches) + 0.001), default=min(pauses)) - killed
         found["to_micro_batch"] = min(micro_batches) - killed
+        # A newcomer's passes are those of its numeric check.
+        survivors = {pid for pid, when in forwards(work) if when < killed} - {victim}
+        passes = [when for pid, when in forwards(work) if pid in survivors and when >= min(micro_batches)]
+        if passes:
+            found["to_forward"] = passes[0] - killed
     return found
+
+
+def script(options, work):
+    """The options of a model in Python."""
+    return ["--loader-threads", str(options.loader_threads), str(HERE / "python_script.py"), options.python,
+            "--image-size", str(options.image_size), "--forwards", str(work / FORWARDS)]
 
 
 def built_in(options, work):
@@ -136,12 +160,12 @@ def measure(options, work):
     run = subprocess.Popen(
         [options.program, "local", "--run-dir", str(run_dir), "--workers", str(options.workers),
          "--batch-size", str(options.batch_size), "--micro-batches", str(options.micro_batches), "--steps", "100000",
-         "--exchange", options.exchange, "--checkpoint-interval", "10h", *(options.script or built_in(options, work))],
+         "--exchange", options.exchange, "--checkpoint-interval", "10h", *(script if options.python else built_in)(options, work)],
         stdout=subprocess.DEVNULL)
-    to_loss, to_pause, to_micro_batch, to_step, to_all, step_times, stand_still = [], [], [], [], [], [], []
+    to_loss, to_pause, to_micro_batch, to_forward, to_step, to_all, step_times, stand_still = ([] for _ in range(8))
     try:
         for kill in range(options.kills):
-            found = kill_one(options, run_dir, run)
+            found = kill_one(options, work, run)
             step_times.append(found["step"])
             to_step.append(found["to_step"])
             to_all.append(found["to_all"])
@@ -149,6 +173,8 @@ def measure(options, work):
                 to_loss.append(found["to_loss"])
                 to_pause.append(found["to_pause"])
                 to_micro_batch.append(found["to_micro_batch"])
+            if "to_forward" in found:
+                to_forward.append(found["to_forward"])
             print(f"kill {kill + 1}: " + ", ".join(f"{name} {value:.3f} s" for name, value in found.items()), flush=True)
     finally:
         run.send_signal(signal.SIGUSR1)
@@ -169,6 +195,7 @@ def measure(options, work):
     show("kill to the coordinator's log line", to_loss)
     show("kill to the last survivor paused", to_pause)
     show("kill to first micro-batch of the next generation", to_micro_batch)
+    show("kill to the first forward pass of the next generation", to_forward)
     show("kill to next completed step", to_step)
     show("kill to a completed step of all trainers", to_all)
     show("a step with all trainers", step_times)
