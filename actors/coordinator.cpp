@@ -12,6 +12,7 @@
 
 #include "actors/coordinator_address.hpp"
 #include "actors/coordinator_host.hpp"
+#include "actors/coordinator_probe.hpp"
 #include "actors/early_beats.hpp"
 #include "actors/survey.hpp"
 #include "actors/system.hpp"
@@ -54,7 +55,7 @@ class SignsOfLife {
       return writes || (taking_over_ ? run::attended(holder) : !run::supervisor_gone(holder));
     const auto place = run::read_place(layout_);
     // A loopback address names this host, not the holder's.
-    return writes || (place && !is_loopback(place->host) && reachable(place->host, place->port));
+    return writes || (place && !is_loopback(place->host) && may_be_coordinator(*place, layout_));
   }
 
  private:

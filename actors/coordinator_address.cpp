@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "actors/key_pair.hpp"
 #include "actors/system.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -31,7 +32,10 @@ Result<Interface> publish(const CoordinatorOptions& options, std::uint64_t term,
   REKINDLE_TRY(const PortRange ports, parse_port_range(options.job.port_range));
   REKINDLE_TRY(Interface chosen, choose_interface(interfaces(), options.job.interface));
   REKINDLE_TRY(const std::uint16_t port, listen(actor, chosen.address, ports));
-  const nlohmann::json where = {{"term", term}, {"host", chosen.address}, {"port", port}};
+  const nlohmann::json where = {{"term", term},
+                                {"host", chosen.address},
+                                {"port", port},
+                                {"certificate", KeyPair::current().fingerprint()}};
   REKINDLE_CHECK(replace_file(options.layout.coordinator(), where.dump() + "\n"));
   log_info(str("term ", term, " on ", chosen.address, ":", port));
   return chosen;

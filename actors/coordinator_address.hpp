@@ -10,7 +10,8 @@
 
 namespace rekindle::actors {
 
-// Chooses an address and a port, and listens there. Workers read both from coordinator.json.
+// Chooses an address and a port, and listens there with the pair of load_keys(). Workers read both from
+// coordinator.json.
 Result<Interface> publish(const CoordinatorOptions& options, std::uint64_t term,
                           const CoordinatorActor& actor);
 

@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
+#include <span>
 #include <utility>
 
 namespace rekindle::actors {
@@ -23,6 +24,19 @@ std::pair<Certificate, PrivateKey> read(std::string_view pem) {
 }
 
 }  // namespace
+
+std::string fingerprint_of(const X509* certificate) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  unsigned char bytes[EVP_MAX_MD_SIZE];
+  unsigned count = 0;
+  if (certificate == nullptr || X509_digest(certificate, EVP_sha256(), bytes, &count) != 1) return "";
+  std::string text;
+  for (const unsigned char byte : std::span(bytes, count)) {
+    text += kDigits[byte / 16];
+    text += kDigits[byte % 16];
+  }
+  return text;
+}
 
 KeyPair& KeyPair::current() {
   static auto* const one = new KeyPair;  // never destroyed: CAF's threads may outlive main's statics
@@ -58,6 +72,11 @@ int KeyPair::trust_certificate(SSL_CTX* context) {
   return certificate_ && X509_STORE_set_flags(store, X509_V_FLAG_NO_CHECK_TIME) == 1
              ? X509_STORE_add_cert(store, certificate_.get())
              : 0;
+}
+
+std::string KeyPair::fingerprint() {
+  const std::scoped_lock lock(mutex_);
+  return fingerprint_of(certificate_.get());
 }
 
 }  // namespace rekindle::actors

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 namespace rekindle::actors {
@@ -23,6 +24,9 @@ using PrivateKey = std::unique_ptr<EVP_PKEY, OpenSslDeleter<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, OpenSslDeleter<X509_free>>;
 using Bio = std::unique_ptr<BIO, OpenSslDeleter<BIO_free_all>>;
 
+// The SHA-256 of a certificate, 64 lower-case digits; empty: there is no certificate.
+std::string fingerprint_of(const X509* certificate);
+
 class KeyPair {
  public:
   // The pair of this process; from any thread.
@@ -35,6 +39,7 @@ class KeyPair {
   int use_certificate(SSL_CTX* context);
   int use_private_key(SSL_CTX* context);
   int trust_certificate(SSL_CTX* context);
+  std::string fingerprint();  // of the certificate
 
  private:
   std::mutex mutex_;

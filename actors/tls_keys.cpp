@@ -79,11 +79,11 @@ Status ensure_keys(const run::Layout& layout) {
   return KeyPair::is_pair(pem) ? Status() : renew_keys(layout);
 }
 
-Status load_keys(const run::Layout& layout) {
+Status load_keys(const run::Layout& layout, KeyPair& into) {
   auto pem = read_text(layout.key_pair(), kMostPairBytes);
   if (!pem && pem.error().hint.empty()) pem.error().hint = "the next attempt of the run makes a new key pair";
   if (!pem) return forward_error(std::move(pem.error()));
-  if (KeyPair::current().take(*pem)) return {};
+  if (into.take(*pem)) return {};
   return fail(str(layout.key_pair().string(), " is not a certificate with its key"));
 }
 

@@ -2,6 +2,7 @@
 // Each attempt makes a new pair, so that a key of an earlier attempt, which may have leaked, is useless.
 #pragma once
 
+#include "actors/key_pair.hpp"
 #include "base/result.hpp"
 #include "run/layout.hpp"
 
@@ -15,7 +16,8 @@ Status renew_keys(const run::Layout& layout);
 // pair again before each connection.
 Status ensure_keys(const run::Layout& layout);
 
-// Reads the pair for all later connections of this process, which then need no file (openssl_calls.cpp).
-Status load_keys(const run::Layout& layout);
+// Reads the pair; by default for all later connections of this process, which then need no file
+// (openssl_calls.cpp).
+Status load_keys(const run::Layout& layout, KeyPair& into = KeyPair::current());
 
 }  // namespace rekindle::actors

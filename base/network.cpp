@@ -146,15 +146,21 @@ std::string peer_address(int fd) {
   return known && peer.sin_family == AF_INET ? to_text(peer.sin_addr) : "an unknown address";
 }
 
-bool reachable(const std::string& address, std::uint16_t port) {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Fd connect_to(const std::string& address, std::uint16_t port) {
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval patience{2, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(port);
-  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return false;
-  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1 ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+    return Fd();
+  return socket;
+}
+
+bool reachable(const std::string& address, std::uint16_t port) {
+  return static_cast<bool>(connect_to(address, port));
 }
 
 }  // namespace rekindle

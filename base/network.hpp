@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/result.hpp"
 
 namespace rekindle {
@@ -37,6 +38,8 @@ Result<std::string> resolve(const std::string& host);
 // The address that this host uses towards another address.
 Result<std::string> address_towards(const std::string& address);
 bool is_loopback(const std::string& address);
+// A connection to a numeric address; an empty Fd if none comes about within 2 s.
+Fd connect_to(const std::string& address, std::uint16_t port);
 // Whether a process accepts connections there. Waits at most 2 s.
 bool reachable(const std::string& address, std::uint16_t port);
 

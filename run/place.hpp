@@ -13,6 +13,8 @@ struct CoordinatorPlace {
   std::uint64_t term = 0;
   std::string host;  // numeric
   std::uint16_t port = 0;
+  // The SHA-256 of the certificate that the coordinator shows. Empty: unknown (files of earlier versions).
+  std::string certificate;
 };
 
 // nullopt if no coordinator has written the file yet, or if the content is not valid.

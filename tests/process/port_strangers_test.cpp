@@ -10,6 +10,7 @@
 #include "namespaces.hpp"
 #include "ports.hpp"
 #include "run/layout.hpp"
+#include "run/place.hpp"
 #include "strangers.hpp"
 
 namespace rekindle::process_test {
@@ -57,6 +58,9 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
   const ListeningPort port = control_port();
   const pid_t process = coordinator();
   const std::size_t descriptors = open_descriptors(process);
+  const auto place = run::read_place(run::Layout(dir()));
+  ASSERT_TRUE(place && place->port == port.port);
+  EXPECT_EQ(place->certificate.size(), 64U) << "a start of the run elsewhere compares it";
 
   EXPECT_TRUE(let_in_with_tls(port, dir()));  // the positive case: the function detects success
   EXPECT_FALSE(let_in_with_tls(port, scratch_ / "other"));

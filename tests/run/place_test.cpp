@@ -14,6 +14,16 @@ class Place : public RunDirectory {
   }
 };
 
+TEST_F(Place, TheCertificate_IsUnknownInAFileOfAnEarlierVersion) {
+  coordinator_listens_on("10.0.0.7");
+  ASSERT_TRUE(read_place(layout_));
+  EXPECT_EQ(read_place(layout_)->certificate, "");
+  std::ofstream(layout_.coordinator().path())
+      << R"({"term": 1, "host": "10.0.0.7", "port": 4711, "certificate": "00ff"})";
+  ASSERT_TRUE(read_place(layout_));
+  EXPECT_EQ(read_place(layout_)->certificate, "00ff");
+}
+
 TEST_F(Place, ALoopbackAddress_IsThatOfTheHostOfTheRun) {
   coordinator_listens_on("127.0.0.1");
   write_term(1, "n7", "another boot", 4711);
