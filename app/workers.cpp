@@ -115,6 +115,7 @@ std::vector<Workers::End> Workers::reap(std::span<const pollfd> waits) {
     const Clock::duration pause = machines_.on_end(i, ends.back().status);
     if (!slot.done) slot.restart_at = Clock::now() + std::max(pause, slot.backoff.next(slot.started));
   }
+  if (::getpid() == 1) reap_orphans();
   return ends;
 }
 

@@ -91,7 +91,8 @@ class Workers {
     std::string worker;
     ExitStatus status;
   };
-  // The workers that have ended, according to `waits` (filled by watch()).
+  // The workers that have ended, according to `waits` (filled by watch()). In the first process of a
+  // container, each call also removes the processes that workers have left behind (reap_orphans()).
   std::vector<End> reap(std::span<const pollfd> waits);
   // Complete lines that the workers have printed.
   std::vector<std::string> read(std::span<const pollfd> waits);

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/own_children.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 
@@ -76,7 +77,12 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   const int session = streams.session ? POSIX_SPAWN_SETSID : 0;
   posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | session));
   Child child;
-  const int error = ::posix_spawnp(&child.pid, file.c_str(), &actions, &attributes, args.data(), envp.data());
+  int error = 0;
+  child.pid = OwnChildren::of_this_process().start([&] {
+    pid_t pid = -1;
+    error = ::posix_spawnp(&pid, file.c_str(), &actions, &attributes, args.data(), envp.data());
+    return error == 0 ? pid : -1;
+  });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));
@@ -101,8 +107,11 @@ ExitStatus wait_for(const Child& child) {
   int status = 0;
   while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
+  OwnChildren::of_this_process().forget(child.pid);
   return decoded(status);
 }
+
+std::size_t reap_orphans() { return OwnChildren::of_this_process().reap_others(); }
 
 namespace {
 std::string stat_text(std::int64_t pid, int number) {

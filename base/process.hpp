@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -59,6 +60,10 @@ std::vector<std::string> own_environment();  // this process's
 Result<Fd> watch_process(pid_t pid);
 // Waits for the child's end; returns at once when its pidfd is readable.
 ExitStatus wait_for(const Child& child);
+// The first process of a container (pid 1) inherits each process whose parent has died. Such a process stays
+// in the list of processes after its end, until this function is called. Takes the exit status of those that
+// have ended, and of no child that spawn() or spawn_with() has started; returns their number.
+std::size_t reap_orphans();
 // The exit status of a child whose lifeline was cut; nullopt if it is unknown until the child has ended.
 // Source: proc(5), exit_code in /proc/PID/stat.
 std::optional<ExitStatus> status_of_dying(const Child& child);

@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "../needs.hpp"
+#include "base/command.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 
@@ -57,6 +59,23 @@ TEST_F(Surroundings, ReaderOfTheOutputGoesAway_TheRunGoesOn) {
   for (const std::string& word : mnist_run(dir(), 1, 300)) line += " " + word;
   EXPECT_EQ(Program({"/bin/bash", "-c", line + " | head -n 1"}).wait().exit_code, 0);
   EXPECT_EQ(reached_step(dir()), 300U);
+}
+
+// The trainers of a dead worker become children of the container's first process.
+TEST_F(Surroundings, FirstProcessOfAContainer_KeepsNoZombies) {
+  const Arguments contained{"/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
+  const auto able = run_command(contained + Arguments{"true"}, std::chrono::seconds(10));
+  if (!able || !able->ok()) REKINDLE_SKIP(Needs::kOwnMounts, "cannot make a namespace of processes");
+  ASSERT_NO_FATAL_FAILURE(begin(2, {}, contained));
+  const pid_t worker = parts_of(dir(), "worker").at(0);
+  const auto trainers = children_of(worker);
+  ASSERT_FALSE(trainers.empty());
+  const int before = times_logged("of them new");
+  ::kill(worker, SIGKILL);
+  const auto is_gone = [](pid_t pid) { return stat_field(pid, 22) == 0; };  // a zombie has a start time
+  EXPECT_TRUE(eventually([&] { return std::all_of(trainers.begin(), trainers.end(), is_gone); }));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", before + 1));
+  stop_and_compare();
 }
 
 // Other users may read a run directory: that is no reason for an error or a warning.
