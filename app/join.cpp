@@ -265,11 +265,9 @@ Result<int> join(const JoinOptions& options) {
   if (is_file(options.run_dir))
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " is a file, not a run directory"),
                 "give the --run-dir of a run");
-  // The files of a run that has just begun on another node become visible within this time.
-  constexpr milliseconds kSeenWithin{5000};
-  // A Slurm job with rekindle join may start before the run.
-  const auto patience = slurm::in_job() ? std::max(kSeenWithin, options.wait) : kSeenWithin;
-  if (!await_file(layout.config(), patience) || !await_file(layout.key_pair(), kSeenWithin)) {
+  constexpr milliseconds kKeySeenWithin{5000};  // on another node, after run.toml
+  if (!path_exists(layout.config()) || !await_file(layout.key_pair(), kKeySeenWithin)) {
+    if (!runs_inside(layout).empty()) REKINDLE_CHECK(must_be_run(layout));
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " contains no run that can be joined"),
                 "start one there with rekindle local, slurm or submit");
   }

@@ -7,7 +7,9 @@
 #include <csignal>
 #include <optional>
 #include <thread>
+#include <tuple>
 
+#include "app/places.hpp"
 #include "app/report.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
@@ -61,6 +63,21 @@ void come_back(int signal) {
   const slurm::Requeued done =
       slurm::requeue_once(slurm::queue_of(*environment), environment->restarts, kPatience);
   say(done.accepted ? "requeued" : str("not requeued: ", done.detail));
+}
+
+void await_run(const std::filesystem::path& run_dir, milliseconds patience) {
+  const EndOnSignal interruptible([](int signal) {
+    come_back(signal);  // in a Slurm job
+    return 0;
+  });
+  const run::Layout layout(run_dir);
+  if (path_exists(layout.config()) || is_file(run_dir) || !runs_inside(layout).empty()) return;
+  // A directory that this user may not use is no reason to wait: await_file() returns at once.
+  const auto seen = look_at(layout.config());
+  if (seen && patience > milliseconds(0))
+    say(str("no run has begun in ", run_dir.string(), is_folder(run_dir) ? "" : " (there is no such folder)",
+            ": waiting for it, at most ", format_duration(patience), " (--wait)"));
+  std::ignore = await_file(layout.config(), patience);
 }
 
 std::uint64_t newest_ended(const run::Layout& layout) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -29,6 +30,11 @@ tl::unexpected<Error> unreachable(const run::Layout& layout);
 // If this process's Slurm job is at its time limit or is preempted (SIGUSR1), the job is requeued, so that it
 // helps again later. Outside of a job, does nothing.
 void come_back(int signal);
+
+// Waits for the first attempt of a run that has not begun, for at most `patience`, and says so. Returns at
+// once if `run_dir` is the directory of a run, or cannot become one: a file, or a folder of runs. Ends this
+// process at a signal.
+void await_run(const std::filesystem::path& run_dir, std::chrono::milliseconds patience);
 
 // The newest term, if that term has ended in an orderly way; else 0.
 std::uint64_t newest_ended(const run::Layout& layout);

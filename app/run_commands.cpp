@@ -10,6 +10,7 @@
 #include "app/describe.hpp"
 #include "app/dry_run.hpp"
 #include "app/join.hpp"
+#include "app/join_state.hpp"
 #include "app/kept_program.hpp"
 #include "app/options.hpp"
 #include "app/output_relay.hpp"
@@ -249,7 +250,7 @@ struct JoinCommand : Command {
     command.add_option("--workers", options.workers, "workers to add")
         ->capture_default_str()
         ->transform(whole_number(1, kMostWorkers));
-    command.add_option("--wait", wait, "for the run to come back when it is away, with a unit")
+    command.add_option("--wait", wait, "for the run to begin, or to come back when it is away, with a unit")
         ->capture_default_str();
     add_network_options(command, options.interface, options.port_range);
   }
@@ -259,6 +260,7 @@ struct JoinCommand : Command {
     options.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
     options.wait = *patience;
     options.interface = or_from_environment(options.interface);
+    await_run(options.run_dir, options.wait);
     if (const auto done = go_on_as_kept(options.run_dir, as_given))
       return *done;  // a run accepts only its own build
     return run_join(options);

@@ -135,14 +135,16 @@ Result<std::vector<std::string>> names_in(const FilePath& directory) {
 }
 
 bool await_file(const FilePath& path, std::chrono::milliseconds patience) {
-  constexpr std::chrono::milliseconds kPause{50};
-  for (auto waited = std::chrono::milliseconds(0);; waited += kPause) {
+  constexpr std::chrono::milliseconds kFirst{50}, kLongest{500};  // each look is work for the storage
+  auto pause = kFirst;
+  for (auto waited = std::chrono::milliseconds(0);; waited += pause) {
+    pause = std::clamp(waited / 8, kFirst, kLongest);
     struct stat info {};
     const int error = look(path, info);
     if (error == 0) return true;
     if (waited >= patience || is_lasting(error) || error == EPERM)
       return false;  // waiting does not help with these errors
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(pause);
     std::ignore = names_in(path.parent_path());  // listing a folder refreshes the node's cache of it
   }
 }

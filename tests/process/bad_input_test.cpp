@@ -188,7 +188,7 @@ TEST_F(BadRun, FolderOfRuns_78AndNamesOne) {
   const std::string expected =
       str((scratch_ / "runs").string(), " is not a run directory, but has runs inside: give one of them, ",
           "such as ", (scratch_ / "runs/seed-1").string(), "; rekindle list ");
-  for (const char* command : {"status", "inspect", "stop"})
+  for (const char* command : {"status", "inspect", "stop", "join"})
     refused({command, scratch_ / "runs"}, 78, expected);
   std::ofstream(scratch_ / "runs/job.sh") << "#!/bin/bash\n# Written by rekindle submit.\n";
   refused({"status", scratch_ / "runs"}, 78, expected);

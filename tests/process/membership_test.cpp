@@ -114,10 +114,24 @@ TEST_F(Membership, JoinerOfAnotherBuildIsThereFirst_SentAwayWhenTheRunsOwnTraine
   stop_and_compare();
 }
 
-TEST_F(Membership, JoinWhereThereIsNoRun_Refused) {
-  const Outcome outcome = run({"join", scratch_ / "nothing"});
-  EXPECT_EQ(outcome.exit_code, 78);
-  EXPECT_NE(outcome.err.find("no run that can be joined"), std::string::npos) << outcome.err;
+TEST_F(Membership, JoinWhereNoRunBegins_RefusedAfterTheWait) {
+  for (const char* wait : {"0s", "1s"}) {
+    const Outcome outcome = run({"join", scratch_ / "nothing", "--wait", wait});
+    EXPECT_EQ(outcome.exit_code, 78);
+    EXPECT_NE(outcome.err.find("no run that can be joined"), std::string::npos) << outcome.err;
+    const std::string line = "/nothing (there is no such folder): waiting for it, at most 1s (--wait)\n";
+    EXPECT_EQ(times_in(outcome.out, line), *wait == '0' ? 0U : 1U) << outcome.out;
+  }
+}
+
+TEST_F(Membership, JoinBeforeTheRunBegins_WaitsAndHelps) {
+  Program helper({rekindle(), "join", dir()});
+  ASSERT_TRUE(eventually([&] { return helper.printed().find("no run has begun in") != std::string::npos; }));
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
+  ASSERT_TRUE(eventually([&] { return helper.printed().find("joined: 1 trainer") != std::string::npos; }))
+      << helper.printed();
+  stop_and_compare();
+  EXPECT_EQ(helper.wait().exit_code, 0);
 }
 
 TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
