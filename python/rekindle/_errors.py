@@ -17,6 +17,7 @@ CONFIG = 78
 
 IN_THE_LOG = "the traceback is in logs/trainer-*.log of the run"
 NOT_SENT = "samples and batches must be picklable, their tensors without gradients (detach()); or use loader_threads=0"
+NO_TEMPORARY_FOLDER = "set TMPDIR to a folder that can be written; or use loader_threads=0"
 SMALL_SHM = "is there too little room in /dev/shm? Or use loader_threads=0"
 ONE_OPTIMIZER = "a run has one optimizer: several, as of a GAN, are not supported"
 FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
@@ -64,6 +65,9 @@ def hint_for(error: BaseException) -> str:
     """What to do about an exception of the script."""
     if isinstance(error, (RuntimeError, NotSent)) and "unable to allocate shared memory" in str(error):
         return SMALL_SHM
+    # Of Python's tempfile. A process that loads samples sends a batch by a socket in that folder.
+    if isinstance(error, NotSent) and "No usable temporary directory found" in str(error):
+        return NO_TEMPORARY_FOLDER
     if isinstance(error, NotSent):
         return NOT_SENT
     if isinstance(error, RuntimeError) and _NOT_DETERMINISTIC in str(error):

@@ -1,11 +1,13 @@
 """Tests of rekindle._loader, without a run."""
 
 import errno
+import multiprocessing
 import os
 import pathlib
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import numpy
 import torch
@@ -84,6 +86,23 @@ class Loaders(unittest.TestCase):
                 loader.next((0, 1))
             self.assertIn("a batch cannot be sent by the process that loaded it: ", one_line(raised.exception))
             self.assertIn("detach()", hint_for(raised.exception))
+
+    # As in a container whose root is read-only.
+    def test_without_a_temporary_folder_the_hint_names_its_variable(self):
+        self.let_go()
+        with (
+            mock.patch.object(tempfile, "tempdir", None),
+            mock.patch.object(tempfile, "_candidate_tempdir_list", lambda: [str(self.folder / "none")]),
+            mock.patch.dict(multiprocessing.process.current_process()._config),
+        ):
+            multiprocessing.process.current_process()._config.pop("tempdir", None)
+            order, loader = self.loader(1)
+            order.expect(0, [0], [0])
+            loader.begin()
+            with self.assertRaises(NotSent) as raised:
+                loader.next((0, 0))
+        self.assertIn("TMPDIR", hint_for(raised.exception), raised.exception)
+        self.assertNotIn("picklable", hint_for(raised.exception))
 
     def test_a_new_order_leaves_out_what_was_prefetched(self):
         order, loader = self.loader(1)
