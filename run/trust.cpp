@@ -3,22 +3,50 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/trust.hpp"
 #include "base/way.hpp"
 #include "run/records.hpp"
 
 namespace rekindle::run {
 namespace {
 
-// `folder`: that of the keys, which the remedy mends as a whole.
-Status check_secret(const FilePath& path, const FilePath& folder) {
+bool others_can_read(const struct stat& info) {
+  return !S_ISLNK(info.st_mode) && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+}
+
+// `keys`: the folder of the keys.
+std::string remedy_for_keys(const FilePath& keys) { return str("chmod -R go-rwx ", keys.string()); }
+
+Status check_secret(const FilePath& path, const FilePath& keys) {
   REKINDLE_TRY(const auto info, look_at(path));
-  if (!info || (info->st_mode & (S_IRWXG | S_IRWXO)) == 0) return {};
-  return fail(ExitCode::kConfig, str(path.string(), " can be read by other users"),
-              str("chmod -R go-rwx ", folder.string()));
+  if (!info || !others_can_read(*info)) return {};
+  return fail(ExitCode::kConfig, str(path.string(), " can be read by other users"), remedy_for_keys(keys));
+}
+
+// Whether other users can read a key. The run directory may be one that check_entry() refuses.
+bool has_open_keys(const Layout& layout) {
+  const FilePath keys = Layout(layout.root().path(), Trust::kForeign).keys();
+  const auto is_open = [](const FilePath& path) {
+    const auto info = look_at(path).value_or(std::nullopt);
+    return info && others_can_read(*info);
+  };
+  const auto names = names_in(keys).value_or(std::vector<std::string>());
+  return is_open(keys) ||
+         std::any_of(names.begin(), names.end(), [&](const auto& name) { return is_open(keys / name); });
+}
+
+// Whether the folder looks as a volume with fsGroup, to whose files the kubelet adds these bits at each
+// mount. Source: Kubernetes, pkg/volume/volume_linux.go.
+bool is_given_to_a_group(const struct stat& folder) {
+  constexpr mode_t kAdded = S_ISGID | S_IRWXG;
+  return (folder.st_mode & kAdded) == kAdded && !environment_variable("KUBERNETES_SERVICE_HOST").empty();
 }
 
 // Checks a file or a folder. Opening is the check (base/files.hpp).
@@ -41,16 +69,29 @@ Status check_tree(const FilePath& path, std::string_view end = "") {
   return {};
 }
 
+// If the modes of the root are wrong, those of all files most often are: one line mends them all.
+Status check_root(const Layout& layout, const struct stat& info) {
+  Status checked = check_entry(layout.root());
+  if (checked || checked.error().code != ExitCode::kConfig || others_own(info) || !others_can_write(info))
+    return checked;
+  Error error = std::move(checked.error());
+  if (has_open_keys(layout)) error.hint += str(" && ", remedy_for_keys(layout.keys()));
+  if (is_given_to_a_group(info))
+    error.hint += " (and fsGroupChangePolicy: OnRootMismatch in the pod, or the next mount undoes it)";
+  return forward_error(std::move(error));
+}
+
 }  // namespace
 
 Status check_trusted(const Layout& layout) {
   REKINDLE_TRY(const auto root, look_at(layout.root()));
   if (!root || !S_ISDIR(root->st_mode))
     return {};  // a file in its place is reported by the code that needs the directory
+  REKINDLE_CHECK(check_root(layout, *root));
   for (const FilePath& entry :
-       {layout.root(), layout.checkpoints(), layout.config(), layout.coordinator(), layout.stop_request(),
-        layout.status(), layout.newest_checkpoint(), layout.initial_state(), layout.attempts(),
-        layout.requeue(), layout.resubmit_script(), layout.job_script(), layout.metrics(), layout.events()})
+       {layout.checkpoints(), layout.config(), layout.coordinator(), layout.stop_request(), layout.status(),
+        layout.newest_checkpoint(), layout.initial_state(), layout.attempts(), layout.requeue(),
+        layout.resubmit_script(), layout.job_script(), layout.metrics(), layout.events()})
     REKINDLE_CHECK(check_entry(entry));
   for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms()})
     REKINDLE_CHECK(check_tree(directory));

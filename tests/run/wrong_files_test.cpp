@@ -1,5 +1,7 @@
 // Files of a run directory that are well-formed but wrong, or longer than in any run.
 #include <sys/stat.h>
+
+#include <cstdlib>
 #include <fstream>
 
 #include "../read_lines.hpp"
@@ -170,6 +172,31 @@ TEST_F(WrongFiles, ModesOfKeysAndFiles_AreMendedByOneCommandEach) {
   EXPECT_EQ(remedy(layout_.key_pair(), read), str("chmod -R go-rwx ", layout_.keys().string()));
   EXPECT_EQ(remedy(layout_.metrics(), change), str("chmod -R go-w ", layout_.root().string()));
   EXPECT_EQ(remedy(layout_.metrics(), read), "");
+}
+
+// As Kubernetes leaves a volume with fsGroup, where the next mount changes the modes again.
+TEST_F(WrongFiles, ModesOfTheWholeDirectory_AreMendedByOneLine) {
+  fs::create_directories(layout_.keys().path());
+  write(layout_.key_pair(), "secret");
+  const auto remedy = [this](mode_t root, mode_t keys) {
+    ::chmod(layout_.root().string().c_str(), root);
+    ::chmod(layout_.keys().string().c_str(), keys);
+    ::chmod(layout_.key_pair().string().c_str(), keys & 0666U);
+    const Status checked = check_trusted(layout_);
+    return checked ? "" : checked.error().hint;
+  };
+  const std::string change = str("chmod -R go-w ", layout_.root().string()),
+                    read = str("chmod -R go-rwx ", layout_.keys().string());
+  ::unsetenv("KUBERNETES_SERVICE_HOST");
+  EXPECT_EQ(remedy(0700, 0700), "");
+  EXPECT_EQ(remedy(0770, 0700), change);
+  EXPECT_EQ(remedy(0770, 0770), str(change, " && ", read));
+  EXPECT_EQ(remedy(02770, 02770), str(change, " && ", read));
+  ::setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1);
+  EXPECT_EQ(remedy(0770, 0770), str(change, " && ", read));
+  EXPECT_TRUE(remedy(02770, 02770).starts_with(str(change, " && ", read, " (and ")));
+  EXPECT_NE(remedy(02770, 02770).find("fsGroupChangePolicy: OnRootMismatch"), std::string::npos);
+  ::unsetenv("KUBERNETES_SERVICE_HOST");
 }
 
 // A user can make a large file of holes at no cost.
