@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/files.hpp"
+#include "base/guarded_file.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 
@@ -11,6 +12,7 @@ namespace rekindle::board {
 namespace {
 
 constexpr std::size_t kBytes = 24, kMostBytes = 4096;
+constexpr const char* kOtherFolder = "set XDG_STATE_HOME to a folder that can be written";
 
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
@@ -57,13 +59,19 @@ Result<FilePath> board_token_file() {
   std::filesystem::path state = environment_variable("XDG_STATE_HOME");
   if (!state.is_absolute()) {
     const std::filesystem::path home = environment_variable("HOME");
-    if (!home.is_absolute()) return fail(ExitCode::kConfig, "neither XDG_STATE_HOME nor HOME is set");
+    if (!home.is_absolute())
+      return fail(ExitCode::kConfig, "neither XDG_STATE_HOME nor HOME is set", kOtherFolder);
     state = home / ".local/state";
   }
   const FilePath folder(state / "rekindle");
   constexpr unsigned kOwnersOnly = 0700;
-  REKINDLE_CHECK(make_directories(folder, kOwnersOnly));
-  return folder / "board-token";
+  // In a container, the user often has no home, or the root is read-only.
+  if (const Status made = make_directories(folder, kOwnersOnly); !made)
+    return fail(ExitCode::kConfig, made.error().what, kOtherFolder);
+  const FilePath file = folder / "board-token";
+  if (!path_exists(file) && !is_writable(folder))
+    return fail(ExitCode::kConfig, str("cannot write into ", folder.string()), kOtherFolder);
+  return file;
 }
 
 }  // namespace rekindle::board
