@@ -116,11 +116,8 @@ int main(int argc, char** argv) {
   actors::WorkerOptions options{layout, *job, name, *build, joined, term, std::chrono::milliseconds(wait_ms),
                                 number};
   // The libraries are told to use the instructions of the run's first CPU, and do not look at this one.
-  if (!has_capability(cpu_capability(), job->cpu_capability))
-    options.refusal = {
-        ExitCode::kConfig,
-        str("the CPU of ", host_name(), " has no ", job->cpu_capability, ", which the run began with"),
-        "use nodes of the first kind (sbatch --constraint), or begin a new run"};
+  if (const Status able = check_capability(host_name(), cpu_capability(), job->cpu_capability); !able)
+    options.refusal = able.error();
   if (!successor.empty()) {
     auto watch = BatchHostWatch::start(layout, successor);
     if (!watch) return report(watch.error());

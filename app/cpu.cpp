@@ -6,6 +6,8 @@
 #include <sstream>
 #include <vector>
 
+#include "base/text.hpp"
+
 namespace rekindle::app {
 namespace {
 
@@ -47,6 +49,13 @@ std::string cpu_capability() { return "default"; }
 bool has_capability(const std::string& here, const std::string& needed) {
   const auto rank = [](const std::string& name) { return name == "avx512" ? 2 : name == "avx2" ? 1 : 0; };
   return rank(here) >= rank(needed);
+}
+
+Status check_capability(const std::string& host, const std::string& here, const std::string& needed) {
+  if (has_capability(here, needed)) return {};
+  return fail(ExitCode::kConfig, str("the CPU of ", host, " has no ", needed, ", which the run began with"),
+              "use machines of the first kind (sbatch --constraint, the instance type of a cloud, "
+              "nodeAffinity in Kubernetes), or begin a new run");
 }
 
 namespace {

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/result.hpp"
+
 namespace rekindle::app {
 
 // As Linux names it; "" if it does not.
@@ -12,6 +14,8 @@ std::string cpu_name();
 std::string cpu_capability();
 // Whether a CPU with `here` executes the kernels for `needed`; also if that is empty.
 bool has_capability(const std::string& here, const std::string& needed);
+// An error (ExitCode::kConfig) if the CPU of `host`, with `here`, does not execute what the run began with.
+Status check_capability(const std::string& host, const std::string& here, const std::string& needed);
 
 // The instruction set for bfloat16, as a value of ONEDNN_MAX_CPU_ISA (oneDNN's guide, "CPU Dispatcher
 // Control"); "" if the CPU has no bfloat16 instructions. `flags`: of /proc/cpuinfo.

@@ -22,6 +22,18 @@ TEST(Cpu, KernelsForAnOlderCpu_RunOnANewerOne) {
   EXPECT_TRUE(has_capability("default", ""));
 }
 
+// Outside of Slurm, too: a pod or a spot machine may come back on an older CPU.
+TEST(Cpu, OlderThanTheRunsFirstOne_TheErrorSaysHowToAskForTheFirstKind) {
+  EXPECT_TRUE(check_capability("node1", "avx512", "avx2"));
+  EXPECT_TRUE(check_capability("node1", "avx2", ""));
+  const Status refused = check_capability("node1", "avx2", "avx512");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ExitCode::kConfig);
+  EXPECT_EQ(refused.error().what, "the CPU of node1 has no avx512, which the run began with");
+  for (const char* words : {"sbatch --constraint", "instance type", "nodeAffinity"})
+    EXPECT_NE(refused.error().hint.find(words), std::string::npos) << words;
+}
+
 TEST(Cpu, NewerCpuHasTheInstructionSetOfAnOlderOne) {
   EXPECT_TRUE(has_bf16_isa("AVX512_CORE_AMX", "AVX512_CORE_BF16"));
   EXPECT_TRUE(has_bf16_isa("AVX512_CORE_BF16", "AVX512_CORE_BF16"));
