@@ -1,15 +1,13 @@
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "app/looking.hpp"
 #include "app/report.hpp"
 #include "app/views.hpp"
 #include "base/clock.hpp"
-#include "base/json_reader.hpp"
 #include "base/network.hpp"
-#include "base/process.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "run/page_place.hpp"
 #include "view/runs.hpp"
 #include "view/tunnel.hpp"
 
@@ -51,29 +49,23 @@ Status write_page(const fs::path& run_dir, const fs::path& file) {
 Status print_page_link(const fs::path& run_dir) {
   const run::Layout layout(run_dir);
   REKINDLE_CHECK(must_be_run(layout));
-  constexpr JsonField kFields[] = {{"host", JsonType::kText},
-                                   {"address", JsonType::kText},
-                                   {"port", JsonType::kWhole},
-                                   {"pid", JsonType::kInt}};
   const auto text = read_text(layout.page_place(), run::kMostOfANote);
   const auto place =
-      text ? parse_object(*text, kFields, layout.page_place().string()) : forward_error(text.error());
+      text ? run::read_page_place(*text, layout.page_place().string()) : forward_error(text.error());
   if (!place)
     return fail(ExitCode::kConfig, "this run serves no page",
                 str("start it with --status-port; rekindle board ", run_dir.string(), " serves it now"));
-  const std::string host = place->value("host", ""), address = place->value("address", "");
-  const std::uint64_t port = place->value("port", std::uint64_t{0});
-  const bool is_gone = host == host_name() && !is_running(place->value("pid", std::int64_t{0}));
   // On another host, somebody else may have the port since: the token is not for them.
-  if (is_gone || !is_alive(run_dir))
+  if (run::server_gone(*place) || !is_alive(run_dir))
     return fail(ExitCode::kConfig, "the page of this run is not served any more",
                 str("rekindle board ", run_dir.string(), " serves it"));
   REKINDLE_TRY(const std::string token, read_text(layout.page_token(), run::kMostOfANote));
-  const bool loopback = is_loopback(address);
-  say(str("http://", loopback ? "127.0.0.1" : view::name_in_url(address, host), ":", port,
+  const std::string& host = place->server.host;
+  const bool loopback = is_loopback(place->address);
+  say(str("http://", loopback ? "127.0.0.1" : view::name_in_url(place->address, host), ":", place->port,
           "/?token=", token.substr(0, token.find('\n'))));
   // Asked on another machine than the run's: that is the login node, over which the compute node is reached.
-  if (loopback) say(str("on your own machine, first: ", view::tunnel(port, host, host_name())));
+  if (loopback) say(str("on your own machine, first: ", view::tunnel(place->port, host, host_name())));
   return {};
 }
 

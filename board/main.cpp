@@ -11,7 +11,6 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/clock.hpp"
@@ -27,6 +26,7 @@
 #include "board/service.hpp"
 #include "board/tensorboard_watch.hpp"
 #include "board/token.hpp"
+#include "run/page_place.hpp"
 #include "view/tunnel.hpp"
 
 namespace rekindle::board {
@@ -159,9 +159,7 @@ class Program {
                  page_->listen(options_.address, static_cast<std::uint16_t>(options_.port)));
     if (options_.of_a_run) {
       // For `rekindle status RUN --link`.
-      const nlohmann::json place = {
-          {"host", host_name()}, {"address", options_.address}, {"port", port}, {"pid", ::getpid()}};
-      place_ = place.dump() + "\n";
+      place_ = run::own_page_place(options_.address, port);
       REKINDLE_CHECK(replace_file(layout.page_place(), place_));
     }
     if (options_.print_link) print_link(options_, port, token, token_file_);
