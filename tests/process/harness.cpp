@@ -229,6 +229,23 @@ Arguments mnist_job(const std::string& command, const fs::path& run_dir, int ste
   return arguments;
 }
 
+void kill_a_trainer_and_stop(const Arguments& arguments, const fs::path& run_dir, std::uint64_t step) {
+  Program program(Arguments{rekindle()} + arguments);
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= step || !program.running(); }));
+  const std::vector<pid_t> trainers = parts_of(run_dir, "trainer");
+  ASSERT_FALSE(trainers.empty()) << "the run was over before the kill";
+  ASSERT_EQ(::kill(trainers.back(), SIGKILL), 0) << "the run was over before the kill";
+  const auto log = [&] { return read_text(run::Layout(run_dir).log("coordinator")).value_or(""); };
+  const std::string killed = "it was killed by signal 9";
+  ASSERT_TRUE(eventually([&] { return times_in(log(), killed) > 0 || !program.running(); }));
+  ASSERT_GT(times_in(log(), killed), 0U) << log();
+  const std::uint64_t reached = reached_step(run_dir);
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= reached + 2 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome stopped = program.wait();
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.out << stopped.err;
+}
+
 bool can_be_ended(pid_t pid) {
   std::error_code code;
   return std::distance(fs::directory_iterator(str("/proc/", pid, "/task"), code), fs::directory_iterator()) >

@@ -98,6 +98,10 @@ Arguments vgg_run(const fs::path& run_dir, int workers, int steps);
 // The same for a Slurm job ("slurm" or "submit"), which starts its workers on its nodes.
 Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps = 1000000);
 
+// Runs `rekindle ARGUMENTS`, kills a trainer after step `step`, and stops the run a few steps later. Fails
+// the test if the run was over before one of the two faults: give the run enough steps.
+void kill_a_trainer_and_stop(const Arguments& arguments, const fs::path& run_dir, std::uint64_t step);
+
 // Whether the thread exists that ends a program on a signal before its run begins.
 bool can_be_ended(pid_t pid);
 

@@ -2,7 +2,6 @@
 // bits for any number of workers and of loader threads, after a stop and a kill.
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <fstream>
 
 #include "base/files.hpp"
@@ -63,17 +62,7 @@ TEST_P(ImageBits, AnyWorkersAndLoaderThreadsAStopAndAKill_SameDigest) {
   EXPECT_EQ(digest(3, 0), expected);
   EXPECT_EQ(digest(8, 4), expected);
   const fs::path dir = scratch_ / "faults";
-  Program program(Arguments{rekindle()} + arguments(dir, 3, 4));
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 1 || !program.running(); }));
-  const auto trainers = parts_of(dir, "trainer");
-  ASSERT_FALSE(trainers.empty());
-  ::kill(trainers.back(), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !program.running(); }));
-  program.signal(SIGUSR1);
-  const Outcome stopped = program.wait();
-  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
-  const std::string log = read_text(run::Layout(dir).log("coordinator")).value_or("");
-  EXPECT_NE(log.find("it was killed by signal 9"), std::string::npos) << log;
+  ASSERT_NO_FATAL_FAILURE(kill_a_trainer_and_stop(arguments(dir, 3, 4), dir, 1));
   EXPECT_EQ(run(arguments(dir, 2, 0)).exit_code, 0);
   EXPECT_EQ(digest_of(dir), expected);
 }
