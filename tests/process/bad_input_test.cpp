@@ -28,7 +28,7 @@ class BadRun : public ::testing::Test {
  protected:
   void refuse(const Arguments& more, int exit_code, const std::string& what) {
     refused(mnist_run(dir(), 1, 2) + more, exit_code, what);
-    EXPECT_FALSE(fs::exists(dir() / "run.toml"));
+    EXPECT_FALSE(fs::exists(dir()));
     EXPECT_TRUE(processes_with(dir()).empty());
   }
   fs::path dir() const { return scratch_ / "run"; }
@@ -60,7 +60,7 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refuse({"--epochs", "2"}, 64, "--steps and --epochs are both given");
   refused({"local", "--run-dir", dir(), "--data", mnist_data(), "--model", "mnist-cnn"}, 64, "no length");
   refused({"local", "--data", mnist_data(), "--steps", "1"}, 64, "no run directory: add --run-dir DIR");
-  refused({"lokal"}, 64, "");
+  refused({"lokal"}, 64, "there is no command 'lokal': did you mean local?\n");
   refused({"join", dir(), "--wait", "10"}, 64, "--wait '10' has no unit: write 10s, 10min or 10h");
   for (const char* command : {"slurm", "submit"})
     refused(Arguments{command, "--run-dir", dir(), "--data", mnist_data(), "--model", "mnist-cnn", "--steps",
@@ -88,7 +88,7 @@ TEST_F(BadRun, WrongTraining_NothingIsWritten) {
   std::ofstream(scratch_ / "text") << "too short";
   refused({"local", "--run-dir", dir(), "--model", "gpt", "--data", scratch_ / "text", "--steps", "1"}, 78,
           "is less than a context and the byte after it");
-  EXPECT_FALSE(fs::exists(dir() / "run.toml"));
+  EXPECT_FALSE(fs::exists(dir()));
 }
 
 TEST_F(BadRun, WrongConfigurationFile_78) {
