@@ -1,5 +1,6 @@
 // Trainers that compute different bits for a reason that no environment variable and no fingerprint shows: a
-// preloaded library (other_bits.cpp).
+// preloaded library (other_bits.cpp). And a trainer that loads another LibTorch than it was built with
+// (other_torch.cpp).
 #include "../needs.hpp"
 #include "live_run.hpp"
 
@@ -63,6 +64,18 @@ TEST_F(NumericHandshake, ResumeWithOtherBits_OneWarningAndStrictRefuses) {
   const Outcome resumed = Program(resume).wait();
   EXPECT_EQ(resumed.exit_code, 0) << resumed.out << resumed.err;
   EXPECT_EQ(times_logged("from here on the bits differ"), 1) << log();
+}
+
+TEST_F(NumericHandshake, AnotherLibTorchThanThatOfTheBuild_78AndOneLine) {
+  const Outcome outcome = Program(Arguments{"/usr/bin/env", "LD_PRELOAD=" REKINDLE_OTHER_TORCH, rekindle()} +
+                                  mnist_run(dir(), 1, 3))
+                              .wait();
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "this program was built with LibTorch 2."), 1U) << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, ", and LibTorch 1.2.3 is loaded: build it again with that LibTorch"), 1U)
+      << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "\n"), 1U) << outcome.err;
+  EXPECT_FALSE(fs::exists(dir()));
 }
 
 }  // namespace
