@@ -1,7 +1,8 @@
-// PyTorch and torchvision themselves, where a Python has them: the golden files are what they make, and they
-// and Rekindle read each other's weights.
+// PyTorch and torchvision themselves, where a Python has them: the golden files are what they make, they and
+// Rekindle read each other's weights, and a gpt learns a text as well there.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
 
@@ -30,8 +31,10 @@ class Oracle : public testing::Test {
     const fs::path folder = fs::path(REKINDLE_SOURCE) / "tests/oracle";
     Program program(Arguments{"/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", python_, folder / script} +
                     arguments);
+    // A little less than the tests' TIMEOUT.
+    EXPECT_TRUE(eventually([&] { return !program.running(); }, std::chrono::minutes(28))) << script;
     const Outcome outcome = program.wait();
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
     std::printf("%s", outcome.out.c_str());
   }
 
@@ -59,6 +62,9 @@ TEST_F(Oracle, WholeRunIsTheWalkOfPyTorch) {
 TEST_F(Oracle, StateDictsAreTorchvisions) {
   expect_ok("state_dicts.py", {"check", golden("state_dicts.json")});
 }
+
+// Two times three trainings, 5 minutes on two cores: the longest test here.
+TEST_F(Oracle, GptLearnsTheLicences) { expect_ok("gpt_loss.py", {rekindle()}); }
 
 class Interchange : public Oracle, public testing::WithParamInterface<std::string> {};
 
