@@ -160,6 +160,26 @@ TEST_F(OddModels, LastGradientThatIsNotFinite_70AndNothingIsSaved) {
   }
 }
 
+TEST_F(OddModels, GradientsThatAreNotFiniteWithAClipNorm_ChangeNothingAndAreCounted) {
+  const Arguments clipped = {"--clip-norm", "1"};
+  // Its first layer keeps the initial values, which are those of every model here.
+  train(job(scratch_ / "initial", "frozen", 1, 1));
+  train(job(scratch_ / "short", "steep", 1, 1) + clipped);
+  const File initial = exported(scratch_ / "initial"), one = exported(scratch_ / "short");
+  for (const int workers : {1, 2}) {
+    const fs::path dir = scratch_ / str("steep", workers);
+    for (const int steps : {2, 4}) train(job(dir, "steep", workers, steps) + clipped);
+    const File four = exported(dir);
+    EXPECT_EQ(four.bytes, one.bytes);
+    EXPECT_EQ(four.bytes.at("first.weight"), initial.bytes.at("first.weight"));
+    EXPECT_EQ(times_in(read_text(dir / "metrics.jsonl").value_or(""), R"("voided":true)"), 4U);
+    EXPECT_THAT(run({"status", dir}).out, HasSubstr("4 steps whose gradient was not finite changed nothing"));
+    EXPECT_THAT(run({"logs", dir}).out,
+                HasSubstr("is not finite, so the step changed nothing (4 such steps in this run)"));
+  }
+  EXPECT_EQ(digest_of(scratch_ / "steep1"), digest_of(scratch_ / "steep2"));
+}
+
 TEST_F(OddModels, RowsOfNumbersWithANumberToPredict_SameBits) {
   const auto regression = [&](const char* name, const char* data, int workers) {
     return Arguments{"local", "--run-dir", scratch_ / name, "--model",         "regression", "--dataset",
