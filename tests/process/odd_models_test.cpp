@@ -268,6 +268,20 @@ TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
           false);
 }
 
+TEST_F(OddModels, MistakeOfTheFirstMicroBatch_TheSameCommandOfTheMendedProgramBeginsAnew) {
+  const fs::path dir = scratch_ / "mendable", fresh = scratch_ / "fresh", mended = scratch_ / "mended";
+  refused("mendable", "the loss of mendable has shape [4]: it has to be a scalar", false);
+  EXPECT_TRUE(fs::exists(dir / "run.toml"));
+  fs::copy(kTrainer, mended);
+  std::ofstream(mended, std::ios::app) << "mended";
+  const Outcome again = Program(Arguments{mended} + job(dir, "mendable", 2, 3)).wait();
+  EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr("it begins with the changed program"));
+  const Outcome first = Program(Arguments{mended} + job(fresh, "mendable", 2, 3)).wait();
+  EXPECT_EQ(first.exit_code, 0) << first.out << first.err;
+  EXPECT_EQ(digest_of(dir), digest_of(fresh));
+}
+
 // A run whose model is wrong everywhere is not tried again and again.
 TEST_F(OddModels, ModelsThatThrowOrCrash_AreRefusedInALine) {
   refused("picky", "the model failed while checking the model's options: ", true);

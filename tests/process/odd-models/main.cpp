@@ -6,10 +6,14 @@
 
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <rekindle/trainer.hpp>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <tuple>
 
 namespace {
@@ -134,6 +138,19 @@ struct Drawing : Base {
   at::Tensor forward(const at::Tensor& images) { return Base::forward(images) + at::rand({1}); }
 };
 
+// A test appends the word to a copy of this program, in place of mending the program and building it again.
+bool is_mended() {
+  constexpr std::string_view kWord = "mended";
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  program.seekg(-static_cast<std::streamoff>(kWord.size()), std::ios::end);
+  return std::string(std::istreambuf_iterator<char>(program), {}) == kWord;
+}
+
+at::Tensor scalar_if_mended(const at::Tensor& outputs, const at::Tensor&) {
+  const at::Tensor each = outputs.pow(2).sum(1);
+  return is_mended() ? each.mean() : each;
+}
+
 struct NoEvaluation : Base {
   using Base::Base;
   at::Tensor forward(const at::Tensor& images) {
@@ -238,6 +255,7 @@ int main(int argc, char** argv) {
       row<Regression>("regression", squared_error),
       row<Narrow>("narrow", distance),
       row<Drawing>("drawing", distance),
+      row<Base>("mendable", scalar_if_mended),
       row<Base>("no-scalar", [](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); })};
   ModelRow picky = row<Base>("picky");
   picky.check = [](const ModelOptions& options) -> Status {
