@@ -1,11 +1,18 @@
-// What surrounds the operators of a micro-batch: autocast's copies of the weights.
+// What surrounds the operators of a micro-batch: autocast's copies of the weights, and the look for an abort.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/container/any.h>
 
 #include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "model/abort.hpp"
+#include "model/compute_device.hpp"
+#include "model/models.hpp"
 #include "probe.hpp"
 
 namespace rekindle::model {
@@ -43,6 +50,39 @@ TEST(MicroBatch, InBfloat16AfterAnUpdate_TheNewWeightsCompute) {
   const double after = module.loss();
   EXPECT_NE(after, before);
   EXPECT_EQ(after, fresh.loss());
+}
+
+// Of the same micro-batch of a model; `each_operator`: the guard looks at each operator.
+std::vector<at::Tensor> gradients_of(const std::string& name, const ModelOptions& options,
+                                     bool each_operator) {
+  const ModelRow& row = *find_model(name).value();
+  const bool text = row.samples == data::SampleKind::kText;
+  at::manual_seed(1);
+  nn::AnyModule module = row.make(options);
+  const at::Tensor inputs = text ? at::randint(options.vocabulary, {2, options.context}, at::kLong)
+                                 : at::rand({2, options.channels, options.image_size, options.image_size});
+  const at::Tensor targets = at::randint(options.classes, {text ? 2 * options.context : 2}, at::kLong);
+  const AbortGuard guard(kGoOn, each_operator);
+  const at::Tensor outputs = module.forward<at::Tensor>(inputs).flatten(0, -2);
+  torch::autograd::backward({at::cross_entropy_loss(outputs, targets)}, {});
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : module.ptr()->parameters()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+TEST(AbortGuard, LookingAtEachOperator_ChangesNoBitOfAGradient) {
+  choose_algorithms(MatrixProducts::kFloat32);
+  const ModelOptions digits{.channels = 1, .image_size = 28}, photos{.image_size = 64},
+      words{.layers = 2, .heads = 2, .width = 32, .context = 16, .vocabulary = 64};
+  for (const auto& [name, options] : {std::pair("mnist-cnn", digits), {"resnet18", photos}, {"gpt", words}}) {
+    const auto with = gradients_of(name, options, true), without = gradients_of(name, options, false);
+    ASSERT_EQ(with.size(), without.size());
+    ASSERT_GT(with.size(), 0U);
+    for (std::size_t i = 0; i < with.size(); ++i) {
+      ASSERT_TRUE(with[i].defined() && without[i].defined()) << name << " " << i;
+      EXPECT_TRUE(with[i].equal(without[i])) << name << " " << i;
+    }
+  }
 }
 
 }  // namespace
