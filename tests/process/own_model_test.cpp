@@ -61,6 +61,13 @@ class OwnModel : public testing::Test {
 TEST_F(OwnModel, ExampleIsThePageInTheDocuments) {
   for (const char* file : {"main.cpp", "small_cnn.cpp"})
     EXPECT_EQ(text_of(fs::path(OWN_MODEL_EXAMPLE) / file), text_of(fs::path(OWN_MODEL_PAGE) / file)) << file;
+  const std::string page = text_of(fs::path(OWN_MODEL_EXAMPLE) / "../../docs/extending.md");
+  const std::string begin = "\n```cmake\n";
+  ASSERT_EQ(times_in(page, begin), 1U);
+  const std::size_t first = page.find(begin) + begin.size(), end = page.find("```", first);
+  ASSERT_LT(first, end);
+  EXPECT_THAT(text_of(fs::path(OWN_MODEL_EXAMPLE) / "CMakeLists.txt"),
+              HasSubstr(page.substr(first, end - first)));
 }
 
 TEST_F(OwnModel, AnyNumberOfWorkers_SameDigest) {
