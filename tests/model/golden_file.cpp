@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "golden.hpp"
 
@@ -63,6 +64,25 @@ bool is_counter(const std::string& name) { return name.ends_with("num_batches_tr
 
 nlohmann::json read_golden(const std::filesystem::path& file) {
   return nlohmann::json::parse(std::ifstream(file));
+}
+
+Sharpness sharpness_of(const nlohmann::json& golden) {
+  const auto losses = golden.at("float64_losses").get<std::vector<double>>();
+  const auto batches = golden.at("recipe").at("batches").get<std::ptrdiff_t>();
+  const double first = std::accumulate(losses.begin(), losses.begin() + batches, 0.0);
+  const double last = std::accumulate(losses.end() - batches, losses.end(), 0.0);
+  const auto share = [&golden](bool of_buffers) {
+    double way = 0, single = 0, channels_last = 0;
+    for (const nlohmann::json& row : golden.at("tensors")) {
+      const std::string name = row[kName];
+      if (is_counter(name) || is_buffer(name) != of_buffers) continue;
+      way = std::hypot(way, row[kWay].get<double>());
+      single = std::hypot(single, row[kFloat32].get<double>());
+      channels_last = std::hypot(channels_last, row[kChannelsLast].get<double>());
+    }
+    return way == 0 ? 0 : std::max(single, channels_last) / way;
+  };
+  return {1 - last / first, share(false), share(true)};
 }
 
 void begin(const checkpoint::State& state) {

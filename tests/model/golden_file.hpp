@@ -13,6 +13,15 @@ namespace rekindle::model::golden {
 
 nlohmann::json read_golden(const std::filesystem::path& file);
 
+// How much a golden walk can show; describe() in tests/oracle/walks.py computes the same.
+struct Sharpness {
+  double fall = 0;  // of float64's losses: 0.1 is 10 %
+  // How far float32 ends from float64, of the way: the larger share of both memory formats. 0 without
+  // buffers.
+  double parameters = 0, buffers = 0;
+};
+Sharpness sharpness_of(const nlohmann::json& golden);
+
 // Of a batch normalization, by torch's names.
 bool is_buffer(const std::string& name);
 bool is_counter(const std::string& name);  // int64

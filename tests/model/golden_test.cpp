@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,20 @@ TEST_P(Golden, AsCloseToFloat64AsPyTorch) {
   const Distances ours = distances(walk(recipe_of(golden)), golden), pytorch = of_pytorch(golden);
   EXPECT_TRUE(is_near(ours, pytorch));
   print(ours, pytorch);
+}
+
+// Otherwise the bound of twice PyTorch's distance would be so wide that faults pass.
+TEST(GoldenFiles, LossesFallAndFloat32EndsNearFloat64) {
+  int files = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(REKINDLE_GOLDEN) / "walks")) {
+    const Sharpness found = sharpness_of(read_golden(file.path()));
+    EXPECT_GE(found.fall, 0.1) << file.path();
+    EXPECT_LE(found.parameters, 0.02) << file.path();
+    EXPECT_LE(found.buffers, 0.02) << file.path();
+    ++files;
+  }
+  EXPECT_GT(files, 20);
 }
 
 struct Fault {

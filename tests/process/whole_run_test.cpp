@@ -157,6 +157,17 @@ class WholeRun : public testing::Test {
   const Scratch scratch_;
 };
 
+// Otherwise the bound of twice PyTorch's distance would be so wide that faults pass.
+TEST(WholeRunFiles, LossesFallAndFloat32EndsNearFloat64) {
+  for (const char* name : {"whole_run.json", "limited_run.json"}) {
+    const golden::Sharpness found =
+        golden::sharpness_of(golden::read_golden(fs::path(REKINDLE_SOURCE) / "tests/process/golden" / name));
+    EXPECT_GE(found.fall, 0.1) << name;
+    EXPECT_LE(found.parameters, 0.02) << name;
+    EXPECT_LE(found.buffers, 0.02) << name;
+  }
+}
+
 TEST_F(WholeRun, OfTwoTrainers_AsCloseToFloat64AsPyTorch) {
   const golden::Distances ours = walk(kRight, right_options());
   EXPECT_TRUE(golden::is_near(ours, pytorch_));
