@@ -54,6 +54,8 @@ class Python : public testing::Test {
                      const Arguments& arguments = {}) const {
     const Outcome outcome = run(local(scratch_ / name, workers, exchange, loaders, everything(), arguments));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    // Neither in trainers nor in the process that describes the script does run() return.
+    EXPECT_EQ(times_in(outcome.out + outcome.err, "after run()"), 0U) << outcome.out << outcome.err;
     return digest_of(scratch_ / name);
   }
   // Those that take part: a spare interpreter and the processes that load samples are not among them.

@@ -21,6 +21,11 @@ class SlurmPython : public SlurmRun {
         << "text = open('" << everything_script(REKINDLE_SOURCE) << "').read()\n";
     write_script();
   }
+  // Under `submit` and `local`, run() does not return.
+  void TearDown() override {
+    EXPECT_FALSE(printed("after run()")) << output();
+    SlurmRun::TearDown();
+  }
   void write_script() const { std::ofstream(script_) << "import beside\nexec(beside.text)\n"; }
   Arguments job(const std::string& command, const fs::path& run_dir, int steps) const {
     return {command, "--run-dir", run_dir, "--python", python_, script_, str("steps=", steps), "workers=2"};
@@ -38,7 +43,11 @@ class SlurmPython : public SlurmRun {
     ASSERT_NO_FATAL_FAILURE(submit(sbatch, 1000000));
     wait_for_step(5);
   }
-  Outcome train(const fs::path& where, int steps) const override { return run(job("local", where, steps)); }
+  Outcome train(const fs::path& where, int steps) const override {
+    Outcome trained = run(job("local", where, steps));
+    EXPECT_EQ(times_in(trained.out + trained.err, "after run()"), 0U) << trained.out << trained.err;
+    return trained;
+  }
   std::string expected_digest(int steps) const override {
     EXPECT_EQ(train(scratch_ / "straight", steps).exit_code, 0);
     return digest_of(scratch_ / "straight");
