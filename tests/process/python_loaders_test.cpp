@@ -114,7 +114,8 @@ TEST_F(PythonLoaders, ProcessThatReplacesAnother_DoesNotMapTheState) {
   EXPECT_EQ(times_in(told(), "loader True\n"), 0U) << told();
 }
 
-// A fork, or a DataLoader that starts again, would be a part of each recovery.
+// A fork, or a DataLoader that starts again, would be a part of each recovery. The processes of the trainer
+// that died end with it.
 TEST_F(PythonLoaders, AnotherTrainerDies_TheSurvivorKeepsItsProcesses) {
   const fs::path dir = scratch_ / "run";
   Program program(Arguments{rekindle()} + local(dir, 2, "shm", 2, everything(), {"steps=1000000"}));
@@ -128,7 +129,19 @@ TEST_F(PythonLoaders, AnotherTrainerDies_TheSurvivorKeepsItsProcesses) {
   };
   const std::vector<pid_t> before = loaders();
   EXPECT_EQ(before.size(), 4U) << "two for training and two for test samples";
+  const std::vector<pid_t> of_victim = children_of(trainers[1]);
+  EXPECT_EQ(of_victim.size(), 4U);
+  // torch looks every 5 s whether the parent is there. A stopped process cannot look: only the kernel ends
+  // it.
+  for (const pid_t pid : of_victim) ::kill(pid, SIGSTOP);
   ::kill(trainers[1], SIGKILL);
+  const auto left = [&of_victim] {
+    std::vector<pid_t> pids = of_victim;
+    std::erase_if(pids, [](pid_t pid) { return !is_running(pid); });
+    return pids;
+  };
+  EXPECT_TRUE(eventually([&] { return left().empty(); }));
+  for (const pid_t pid : left()) ::kill(pid, SIGKILL);
   const auto is_replaced = [&] {
     const auto now = trainers_of(dir);
     return now.size() == 2 && std::ranges::find(now, trainers[1]) == now.end();

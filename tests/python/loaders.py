@@ -4,6 +4,8 @@ import errno
 import multiprocessing
 import os
 import pathlib
+import re
+import signal
 import tempfile
 import time
 import unittest
@@ -87,22 +89,28 @@ class Loaders(unittest.TestCase):
             self.assertIn("a batch cannot be sent by the process that loaded it: ", one_line(raised.exception))
             self.assertIn("detach()", hint_for(raised.exception))
 
-    # As in a container whose root is read-only.
     def test_without_a_temporary_folder_the_hint_names_its_variable(self):
-        self.let_go()
-        with (
-            mock.patch.object(tempfile, "tempdir", None),
-            mock.patch.object(tempfile, "_candidate_tempdir_list", lambda: [str(self.folder / "none")]),
-            mock.patch.dict(multiprocessing.process.current_process()._config),
-        ):
-            multiprocessing.process.current_process()._config.pop("tempdir", None)
+        settings = multiprocessing.process.current_process()._config  # has the folder, once it is known
+        nowhere = mock.patch.object(tempfile, "_candidate_tempdir_list", lambda: [str(self.folder / "none")])
+        with mock.patch.object(tempfile, "tempdir", None), nowhere, mock.patch.dict(settings):
+            settings.pop("tempdir", None)
             order, loader = self.loader(1)
-            order.expect(0, [0], [0])
+            order.expect(0, [1], [1])
             loader.begin()
             with self.assertRaises(NotSent) as raised:
-                loader.next((0, 0))
+                loader.next((0, 1))
         self.assertIn("TMPDIR", hint_for(raised.exception), raised.exception)
         self.assertNotIn("picklable", hint_for(raised.exception))
+
+    def test_a_process_ignores_what_signals_its_group(self):
+        self.let_go()
+        order, loader = self.loader(1)
+        order.expect(0, [0], [0])
+        loader.begin()
+        pid = int(loader.next((0, 0))[2][0])
+        self.assertNotEqual(pid, os.getpid())
+        ignored = int(re.search(r"^SigIgn:\s+(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16)
+        self.assertTrue(all(ignored >> (n - 1) & 1 for n in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)))
 
     def test_a_new_order_leaves_out_what_was_prefetched(self):
         order, loader = self.loader(1)
