@@ -221,5 +221,12 @@ TEST_F(PythonArguments, ErrorThatTheScriptDoesNotCatch_OneLineAndTheExitCode) {
   EXPECT_EQ(times_in(caught.err, "ValueError: own"), 1U) << caught.err;
 }
 
+TEST_F(PythonArguments, OptionOfABuiltInModel_64) {
+  const Outcome outcome =
+      run(Arguments{"local", "--run-dir", scratch_ / "run", "--image-size", "32", everything()});
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(times_in(outcome.err, "--image-size is an option of the built-in models"), 1U) << outcome.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

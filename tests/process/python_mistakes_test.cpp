@@ -31,10 +31,15 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"LossWithoutGradient", kModel, "torch.zeros(())", kData, "the loss has no gradient"},
         Mistake{"NoModule", "3", kLoss, kData, "model is int: give a torch.nn.Module"},
         Mistake{"OtherType", "torch.nn.Linear(4, 3).double()", kLoss, kData,
-                "the model's parameter weight is torch.float64: parameters have to be float32"},
+                "parameter weight is torch.float64: parameters have to be float32; precision='bf16' computes "
+                "with bfloat16"},
         Mistake{"ConstantThatChanges", "Counting()", kLoss, kData,
                 "buffer calls has changed, and is not persistent"},
         Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
+        Mistake{"IterableDatasetWithALength", kModel, kLoss, "Streaming()",
+                "train_data is Streaming, which has no __getitem__ and __len__: use a map-style data set"},
+        Mistake{"UnknownArgument", kModel, kLoss, kData, "/train.py: did you mean batch-size?",
+                ", batchsize=3"},
         Mistake{"OptimizerWithClosure", kModel, kLoss, kData, "one that needs a closure is not supported",
                 ", optimizer=lambda parameters: torch.optim.LBFGS(parameters)"},
         Mistake{"OptimizerWithALateState", kModel, kLoss, kData, "the optimizer made late of weight",
@@ -106,6 +111,9 @@ def interrupt(): raise KeyboardInterrupt
 def with_gradients(samples):
     values, labels = torch.utils.data.default_collate(samples)
     return values * torch.ones(4, requires_grad=True), labels
+class Streaming(torch.utils.data.IterableDataset):
+    def __len__(self): return 64
+    def __iter__(self): return iter([(torch.ones(4), 1)] * 64)
 class Drawing(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index):
@@ -283,13 +291,6 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: model(x)
                        "starts the trainers: rekindle local --trainers-per-worker N once.py"),
       std::string::npos)
       << outcome.err;
-}
-
-TEST_F(Python, OptionOfABuiltInModel_64) {
-  const Outcome outcome =
-      run(Arguments{"local", "--run-dir", scratch_ / "run", "--image-size", "32", everything()});
-  EXPECT_EQ(outcome.exit_code, 64);
-  EXPECT_EQ(times_in(outcome.err, "--image-size is an option of the built-in models"), 1U) << outcome.err;
 }
 
 }  // namespace
