@@ -9,6 +9,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -124,6 +125,39 @@ TEST(TrainerEnvironment, HugePagesStayBesideTheRecordedTunables) {
   EXPECT_EQ(tunables({"GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2"}, {}), "GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
   EXPECT_EQ(tunables({}, {"GLIBC_TUNABLES=glibc.malloc.hugetlb=0:glibc.cpu.hwcaps=-AVX2"}),
             "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2:glibc.malloc.hugetlb=1");
+}
+
+// As model::tune_allocator() sets them in a C++ trainer.
+TEST(TrainerEnvironment, TrainerOfAScript_HasTheHeapOfATrainerInItsTunables) {
+  Job job = job_with({"GLIBC_TUNABLES=glibc.malloc.hugetlb=0:glibc.cpu.hwcaps=-AVX2"});
+  const char* of_heap[] = {"glibc.malloc.mmap_max=0:", "glibc.malloc.trim_threshold=0x7fffffffffff:",
+                           "glibc.malloc.top_pad=0x4000000:", "glibc.malloc.arena_max=1:"};
+  for (const char* each : of_heap)
+    EXPECT_THAT(trainer_environment({}, job).entries, Not(Contains(HasSubstr(each)))) << "no script";
+  job.task.script = "/home/train.py";
+  const Environment made = trainer_environment({}, job).entries;
+  EXPECT_THAT(made, Contains(StartsWith("GLIBC_TUNABLES=")).Times(1));
+  for (const char* each : of_heap)
+    EXPECT_THAT(made, Contains(AllOf(StartsWith("GLIBC_TUNABLES="), HasSubstr(each))));
+  EXPECT_THAT(made, Contains(EndsWith(":glibc.cpu.hwcaps=-AVX2:glibc.malloc.hugetlb=1")));
+  EXPECT_THAT(made, Contains("PYTHONHASHSEED=0"));
+}
+
+// AVX512_CORE has no instructions for bfloat16.
+TEST(TrainerEnvironment, InstructionsOfOneDnn_OfTheCapabilityOrThoseForBfloat16) {
+  const auto isa = [](const std::string& capability, const std::string& bf16_isa) {
+    Job job;
+    job.cpu_capability = capability;
+    job.bf16_isa = bf16_isa;
+    std::string found;
+    for (const std::string& entry : trainer_environment({"ONEDNN_MAX_CPU_ISA=SSE41"}, job).entries)
+      if (entry.starts_with("ONEDNN_MAX_CPU_ISA=")) found += entry;
+    return found;
+  };
+  EXPECT_EQ(isa("avx512", ""), "ONEDNN_MAX_CPU_ISA=AVX512_CORE");
+  EXPECT_EQ(isa("avx512", "AVX512_CORE_AMX"), "ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX");
+  EXPECT_EQ(isa("avx2", ""), "ONEDNN_MAX_CPU_ISA=AVX2");
+  EXPECT_EQ(isa("default", ""), "");
 }
 
 TEST(TrainerEnvironment, SettingsOfNcclOnGpus_AUsersOwnStay) {
