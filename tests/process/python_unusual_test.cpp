@@ -185,7 +185,13 @@ TEST_F(PythonUnusual, StepsWhoseGradientIsNotFinite_ChangeNothingAndAreCounted) 
   }
 }
 
+TEST_F(PythonUnusual, UnitTestsOfSettings) {
+  const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/settings.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 // It takes 3 s of a core to import, at each start of a trainer. Torch imports it when a script asks for it.
+// The settings that make the bits are there without it.
 TEST_F(PythonUnusual, ScriptThatCompilesNothing_ItsTrainersDoWithoutTheCompiler) {
   const std::string plain = script("plain.py", R"(
 import os
@@ -197,6 +203,10 @@ def loss(model, batch):
     assert "torch._inductor" not in sys.modules
     assert os.environ["TORCHINDUCTOR_DETERMINISTIC"] == "1"
     assert torch.are_deterministic_algorithms_enabled()
+    assert torch.get_num_threads() == 1
+    if hasattr(torch.utils, "deterministic"):  # from torch 2.2 on
+        assert torch.utils.deterministic.fill_uninitialized_memory is False
+    assert os.environ["PYTHONHASHSEED"] == "0"
     return model(batch[0]).square().mean()
 
 rekindle.run(model=torch.nn.Linear(4, 1), loss=loss, steps=1, batch_size=8, micro_batches=1,
