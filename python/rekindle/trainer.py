@@ -1,4 +1,4 @@
-"""The program of a trainer, which a worker starts with its options (protocol/job.hpp, python_trainer).
+"""The program of a trainer, which a worker starts with its options (task/options.hpp, python_trainer).
 
 With `--spare FOLDER OPTIONS...` it waits until it gets the rest of its options, the name. With
 `--describe FOLDER SCRIPT SEED OPTIONS ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER

@@ -1,5 +1,8 @@
-"""The program's mnist-cnn and resnet18, written as a user of PyTorch would. Trained from the same weights and samples,
-they end with the same bits as the program's (C++ trainers).
+"""The program's mnist-cnn and resnet18 in Python. Trained from the same weights and samples, they end with the same bits
+as the program's (C++ trainers).
+
+Both lay out their images as the program does (in_channels_last). MnistCnn consists of PyTorch's layers. Resnet18 does not:
+its Convolution repeats how the program computes the gradient of a large weight, without which its bits would differ.
 
     rekindle local --run-dir DIR tests/python/twins.py MODEL DATA [NAME=VALUE...]    (for run())
 """
