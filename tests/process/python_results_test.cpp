@@ -185,6 +185,37 @@ else:
       << other.err;
 }
 
+// One bit of a tensor, with which it would still be a number. load() gets no tensor of such a file.
+TEST_F(Python, CheckpointWithAFlippedBit_IsNotLoadedAndTheModuleStaysAsItWas) {
+  const std::string train = script("train.py", R"(
+import json, sys, torch, rekindle
+run = rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: (model(x) ** 2).mean(),
+                   train_data=[torch.ones(4)] * 64, batch_size=16, micro_batches=2, steps=4, run_dir=sys.argv[1])
+def attempt(source):
+    model = torch.nn.Linear(4, 3)
+    before = [each.clone() for each in model.parameters()]
+    try:
+        rekindle.load(source, model)
+        print("loaded")
+    except rekindle.RekindleError as error:
+        print("is damaged: rows 0 to " in error.what, all(map(torch.equal, before, model.parameters())))
+attempt(run)
+checkpoint = run.checkpoints()[-1]
+shard = json.loads((checkpoint / "manifest.json").read_text())["shards"][0]
+place = shard["datasets"][0]["offset"]
+with open(checkpoint / shard["file"], "r+b") as file:
+    file.seek(place)
+    byte = file.read(1)[0]
+    file.seek(place)
+    file.write(bytes([byte ^ 1]))
+attempt(run)
+attempt(checkpoint)
+)");
+  const Outcome outcome = python({train, scratch_ / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "loaded\nTrue True\nTrue True\n"), 1U) << outcome.out << outcome.err;
+}
+
 // Each trainer loads the first run when it makes the model.
 TEST_F(Python, AnotherHeadOnTheWeightsOfAFirstRun_IsTrained) {
   const std::string train = script("train.py", R"(
