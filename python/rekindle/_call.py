@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsFloat
 
 from rekindle._arguments import check_function, check_names, check_once, is_factor, makes_optimizer, text_of
 from rekindle._errors import USAGE, RekindleError, end_with_one_line, one_line
@@ -26,8 +26,18 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.utils.data import Dataset
 
-Loss = Callable[["nn.Module", Any], "Tensor | tuple[Tensor, Mapping[str, tuple[float, int]]]"]
-Metrics = Callable[["nn.Module", Any], Mapping[str, "tuple[float, int]"]]
+
+class MapStyle(Protocol):
+    """Samples by their index, as in a list, or in a torch.utils.data.Dataset that has a length."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+Sums = Mapping[str, tuple[SupportsFloat, SupportsFloat]]  # sum and count of each metric: numbers, or tensors of one element
+Loss = Callable[["nn.Module", Any], "Tensor | tuple[Tensor, Sums]"]
+Metrics = Callable[["nn.Module", Any], Sums]
 
 
 @dataclass
@@ -36,8 +46,8 @@ class Call:
 
     model: Callable[[], nn.Module] | nn.Module
     loss: Loss
-    train_data: Callable[[], Dataset] | Dataset
-    test_data: Callable[[], Dataset] | Dataset | None
+    train_data: Callable[[], Dataset | MapStyle] | Dataset | MapStyle
+    test_data: Callable[[], Dataset | MapStyle] | Dataset | MapStyle | None
     metrics: Metrics | None
     collate: Callable[[list], Any] | None
     test_collate: Callable[[list], Any] | None  # run() sets it to `collate` by default
@@ -77,8 +87,8 @@ def _errors_end_here(run: Callable[_Arguments, Run]) -> Callable[_Arguments, Run
 def run(
     model: Callable[[], nn.Module] | nn.Module,
     loss: Loss,
-    train_data: Callable[[], Dataset] | Dataset,
-    test_data: Callable[[], Dataset] | Dataset | None = None,
+    train_data: Callable[[], Dataset | MapStyle] | Dataset | MapStyle,
+    test_data: Callable[[], Dataset | MapStyle] | Dataset | MapStyle | None = None,
     metrics: Metrics | None = None,
     collate: Callable[[list], Any] | None = None,
     optimizer: Optimizer | Callable[[list], torch.optim.Optimizer] | None = None,
@@ -87,7 +97,7 @@ def run(
     micro_batches: int | None = None,
     epochs: int | None = None,
     seed: int = 1,
-    run_dir: str = "run",
+    run_dir: str | os.PathLike[str] = "run",
     workers: int = 1,
     steps: int | None = None,
     test_collate: Callable[[list], Any] | None = None,

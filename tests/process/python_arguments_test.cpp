@@ -24,6 +24,11 @@ class PythonArguments : public Python {
   }
 };
 
+TEST_F(PythonArguments, UnitTests) {
+  const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/arguments.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 TEST_F(PythonArguments, PythonThatIsTooOld_IsNamed) {
   const Outcome outcome = python({"-c", "import sys; sys.version_info = (3, 9, 2); import rekindle"});
   EXPECT_EQ(outcome.exit_code, 1);

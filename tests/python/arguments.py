@@ -1,0 +1,38 @@
+"""The arguments of rekindle.run() and of its optimizers, as types and help() show them."""
+
+import inspect
+import os
+import unittest
+from typing import SupportsFloat, get_args, get_type_hints
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from rekindle import _call
+
+
+class Hints(unittest.TestCase):
+    """Those that an editor or a type checker would hold against a script that the documents show."""
+
+    def setUp(self):
+        imported = {"torch": torch, "Tensor": torch.Tensor, "nn": nn, "Dataset": Dataset}  # by type checkers alone
+        self.hints = get_type_hints(inspect.unwrap(_call.run), {**vars(_call), **imported})
+
+    def test_run_dir_may_be_a_path(self):
+        self.assertEqual(get_args(self.hints["run_dir"]), (str, os.PathLike[str]))
+
+    def test_data_may_be_a_list(self):
+        for name in ("train_data", "test_data"):
+            self.assertIn(_call.MapStyle, get_args(self.hints[name]), name)
+        for name in ("__len__", "__getitem__"):
+            self.assertTrue(hasattr(_call.MapStyle, name) and hasattr(list, name))
+
+    def test_sums_and_counts_may_be_tensors(self):
+        _, pair = get_args(_call.Sums)
+        self.assertEqual(get_args(pair), (SupportsFloat, SupportsFloat))
+        self.assertIsInstance(torch.ones(()), SupportsFloat)
+
+
+if __name__ == "__main__":
+    unittest.main()
