@@ -46,7 +46,15 @@ class Optimizer(Record):
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """torch.optim.SGD."""
+    """torch.optim.SGD.
+
+    lr: the learning rate, by which the direction of a step is multiplied.
+    momentum: the part of the direction of the step before that each step keeps, from 0 to below 1. 0: none.
+    dampening: the part of a new gradient that is left out of the direction, from 0 to below 1. 0: none. Without momentum
+        it has no effect.
+    weight_decay: a decay of the parameters: their product with this number is added to their gradients. 0: none.
+    nesterov: Nesterov's momentum. It needs a momentum above 0, and a dampening of 0.
+    """
 
     name: ClassVar[str] = "sgd"
     lr: float = 0.001
@@ -58,7 +66,13 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """torch.optim.Adam, without amsgrad."""
+    """torch.optim.Adam, without amsgrad.
+
+    lr: the learning rate: about how far a step moves a parameter.
+    betas: the parts that each step keeps of the mean gradient and of the mean squared gradient, from 0 to below 1.
+    eps: is added to the root of the mean squared gradient, by which a step divides, and is below 1.
+    weight_decay: a decay of the parameters: their product with this number is added to their gradients. 0: none.
+    """
 
     name: ClassVar[str] = "adam"
     lr: float = 0.001
@@ -69,7 +83,11 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True)
 class AdamW(Adam):
-    """torch.optim.AdamW, without amsgrad."""
+    """torch.optim.AdamW, without amsgrad.
+
+    lr, betas, eps: as of Adam.
+    weight_decay: a decay of the parameters beside the gradient: each step multiplies them by 1 - lr * weight_decay. 0: none.
+    """
 
     name: ClassVar[str] = "adamw"
     weight_decay: float = 0.01
@@ -77,7 +95,13 @@ class AdamW(Adam):
 
 @dataclass(frozen=True)
 class Adadelta(Optimizer):
-    """torch.optim.Adadelta."""
+    """torch.optim.Adadelta.
+
+    lr: the learning rate. At 1 a step has the length that the formula gives it.
+    rho: the part that each step keeps of the means of squared gradients and of squared steps, from 0 to below 1.
+    eps: is added to both means before their roots are divided, and is below 1.
+    weight_decay: a decay of the parameters: their product with this number is added to their gradients. 0: none.
+    """
 
     name: ClassVar[str] = "adadelta"
     lr: float = 1.0
@@ -88,7 +112,14 @@ class Adadelta(Optimizer):
 
 @dataclass(frozen=True)
 class RMSprop(Optimizer):
-    """torch.optim.RMSprop, not centered."""
+    """torch.optim.RMSprop, not centered.
+
+    lr: the learning rate, by which the direction of a step is multiplied.
+    alpha: the part of the mean squared gradient that each step keeps, from 0 to below 1.
+    eps: is added to the root of the mean squared gradient, by which a step divides, and is below 1.
+    weight_decay: a decay of the parameters: their product with this number is added to their gradients. 0: none.
+    momentum: the part of the direction of the step before that each step keeps, from 0 to below 1. 0: none.
+    """
 
     name: ClassVar[str] = "rmsprop"
     lr: float = 0.01

@@ -53,7 +53,12 @@ class Schedule(Record):
 
 @dataclass(frozen=True)
 class Step(Schedule):
-    """The rate is multiplied by `gamma` after every `epochs` epochs."""
+    """The rate is multiplied by `gamma` after every `epochs` epochs.
+
+    epochs: the whole number of epochs between two changes.
+    gamma: the factor of each change.
+    warmup_steps: updates at the start of the run over which the rate grows linearly to the optimizer's. 0: none.
+    """
 
     name: ClassVar[str] = "step"
     epochs: int = 30
@@ -62,7 +67,12 @@ class Step(Schedule):
 
 @dataclass(frozen=True)
 class MultiStep(Schedule):
-    """The rate is multiplied by `gamma` at each of these epochs."""
+    """The rate is multiplied by `gamma` at each of the milestones.
+
+    milestones: the numbers of epochs after which the rate changes, whole and ascending, at least one.
+    gamma: the factor of each change.
+    warmup_steps: updates at the start of the run over which the rate grows linearly to the optimizer's. 0: none.
+    """
 
     name: ClassVar[str] = "multi-step"
     milestones: Sequence[int] = ()
@@ -71,7 +81,11 @@ class MultiStep(Schedule):
 
 @dataclass(frozen=True)
 class Exponential(Schedule):
-    """The rate is multiplied by `gamma` after each epoch."""
+    """The rate is multiplied by `gamma` after each epoch.
+
+    gamma: the factor of each change.
+    warmup_steps: updates at the start of the run over which the rate grows linearly to the optimizer's. 0: none.
+    """
 
     name: ClassVar[str] = "exponential"
     gamma: float = 0.1
@@ -79,20 +93,29 @@ class Exponential(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """Half a cosine from the optimizer's rate to 0 over the run's steps."""
+    """Half a cosine from the optimizer's rate to 0 over the run's steps after the warm-up.
+
+    warmup_steps: updates at the start of the run over which the rate grows linearly to the optimizer's. 0: none.
+    """
 
     name: ClassVar[str] = "cosine"
 
 
 @dataclass(frozen=True)
 class Linear(Schedule):
-    """A line from the optimizer's rate to 0 over the run's steps."""
+    """A line from the optimizer's rate to 0 over the run's steps after the warm-up.
+
+    warmup_steps: updates at the start of the run over which the rate grows linearly to the optimizer's. 0: none.
+    """
 
     name: ClassVar[str] = "linear"
 
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The optimizer's rate, always."""
+    """The optimizer's rate, always after the warm-up.
+
+    warmup_steps: updates at the start of the run over which the rate grows linearly to the optimizer's. 0: none.
+    """
 
     name: ClassVar[str] = "constant"

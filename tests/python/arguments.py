@@ -1,7 +1,9 @@
 """The arguments of rekindle.run() and of its optimizers, as types and help() show them."""
 
+import dataclasses
 import inspect
 import os
+import re
 import unittest
 from typing import SupportsFloat, get_args, get_type_hints
 
@@ -9,7 +11,9 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+import rekindle
 from rekindle import _call
+from rekindle._record import Record
 
 
 class Hints(unittest.TestCase):
@@ -32,6 +36,16 @@ class Hints(unittest.TestCase):
         _, pair = get_args(_call.Sums)
         self.assertEqual(get_args(pair), (SupportsFloat, SupportsFloat))
         self.assertIsInstance(torch.ones(()), SupportsFloat)
+
+
+class Help(unittest.TestCase):
+    def test_each_option_of_an_optimizer_and_a_schedule_has_a_line(self):
+        records = [each for each in vars(rekindle).values() if isinstance(each, type) and issubclass(each, Record)]
+        self.assertEqual(len(records), 11)
+        for record in records:
+            described = re.findall(r"^([\w, ]+): ", inspect.cleandoc(record.__doc__), re.M)
+            names = [name for line in described for name in line.split(", ")]
+            self.assertEqual(sorted(names), sorted(field.name for field in dataclasses.fields(record)), record.__name__)
 
 
 if __name__ == "__main__":
