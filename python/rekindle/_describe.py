@@ -91,16 +91,21 @@ def _steps_of(options: Mapping[str, str], samples: int) -> int:
         return 0
 
 
+def _default_micro_batches(batch: int) -> int:
+    """As protocol::default_micro_batches() of the command line."""
+    parts = 32
+    while parts > 1 and (batch % parts != 0 or batch // parts < 8):
+        parts //= 2
+    return parts
+
+
 def _ends_with_one(options: Mapping[str, str], samples: int) -> bool:
     """Whether the last batch of an evaluation has one sample (EvaluationOrder). Two are tried anyway, and more
     would not fit what a model keeps from its first batch: in a trainer, that is the largest.
     """
     try:
         batch = int(options["batch-size"])
-        parts = 32
-        while parts > 1 and (batch % parts != 0 or batch // parts < 8):  # protocol/job.cpp
-            parts //= 2
-        return samples % (batch // int(options.get("micro-batches", parts))) == 1
+        return samples % (batch // int(options.get("micro-batches", _default_micro_batches(batch)))) == 1
     except (KeyError, ValueError, ZeroDivisionError):  # that is told later
         return False
 

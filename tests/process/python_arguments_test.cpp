@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+
 #include "base/text.hpp"
+#include "protocol/job.hpp"
 #include "python_fixture.hpp"
 
 namespace rekindle::process_test {
@@ -129,6 +133,27 @@ TEST_F(PythonArguments, NameOfAnotherLibrary_OursIsNamed) {
 TEST_F(PythonArguments, ObjectForAnOption_SaysSo) {
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], device=object())"),
             "run() has no argument device that is object: its options are numbers, texts, True or False\n");
+}
+
+// The description of a script tries the last batch of an evaluation and the last factor of a schedule, before
+// the command line has resolved the options.
+TEST_F(PythonArguments, MicroBatchesAndStepsThatFollowFromOthers_AreThoseOfTheCommandLine) {
+  std::string batches, micro_batches, steps;
+  for (std::uint64_t batch = 1; batch <= 600; ++batch) {
+    protocol::Job job;
+    job.batch_size = batch;
+    job.train_samples = 1000;
+    batches += str(batch, ", ");
+    micro_batches += str(batch > 1 ? ", " : "", protocol::default_micro_batches(batch));
+    steps += str(batch > 1 ? ", " : "", protocol::steps_for_epochs(job, 3));
+  }
+  const std::string describe = "__import__('rekindle._describe')._describe.";
+  EXPECT_EQ(value_of(str("[", describe, "_default_micro_batches(batch) for batch in [", batches, "]]")),
+            str("[", micro_batches, "]\n"));
+  EXPECT_EQ(
+      value_of(str("[", describe, "_steps_of({'epochs': '3', 'batch-size': str(batch)}, 1000) for batch in [",
+                   batches, "]]")),
+      str("[", steps, "]\n"));
 }
 
 // As those of OmegaConf.

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 import rekindle
 from rekindle import _call
 from rekindle._record import Record
+from rekindle.optimizers import Optimizer
 
 
 class Hints(unittest.TestCase):
@@ -36,6 +37,20 @@ class Hints(unittest.TestCase):
         _, pair = get_args(_call.Sums)
         self.assertEqual(get_args(pair), (SupportsFloat, SupportsFloat))
         self.assertIsInstance(torch.ones(()), SupportsFloat)
+
+
+class Defaults(unittest.TestCase):
+    def test_those_of_an_optimizer_are_torchs(self):
+        optimizers = [each for each in vars(rekindle).values() if isinstance(each, type) and issubclass(each, Optimizer)]
+        self.assertEqual(len(optimizers), 5)
+        for ours in optimizers:
+            torchs = inspect.signature(getattr(torch.optim, ours.__name__)).parameters
+            for field in dataclasses.fields(ours):
+                with self.subTest(optimizer=ours.__name__, option=field.name):
+                    default = torchs[field.name].default
+                    if ours is rekindle.SGD and field.name == "lr" and not isinstance(default, float):
+                        continue  # before torch 2.3 it had none
+                    self.assertEqual(field.default, default)
 
 
 class Help(unittest.TestCase):
