@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -42,6 +43,16 @@ Result<Connection> connect() {
   ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
   REKINDLE_TRY(Lifeline line, Lifeline::make());
   return Connection{std::move(ends.first), std::move(ends.second), std::move(line)};
+}
+
+// Its stdin is empty. The worker's own is a terminal, or, in a container and under Slurm, what its supervisor
+// holds: an interpreter that reads from either waits for ever.
+Result<Child> start_interpreter(const std::vector<std::string>& argv, std::vector<std::string> environment,
+                                std::span<const int> inherited) {
+  REKINDLE_TRY(const Fd nothing, open_file("/dev/null", O_RDONLY));
+  Streams streams;
+  streams.in = nothing.get();
+  return spawn_with(argv, std::move(environment), inherited, streams);
 }
 
 constexpr std::string_view kVisibleGpus = "CUDA_VISIBLE_DEVICES=";
@@ -82,7 +93,7 @@ Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::s
   }
   std::vector<std::string> argv = task::python_trainer(command.job.task);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  REKINDLE_TRY(Child child, spawn_with(argv, environment, inherited));
+  REKINDLE_TRY(Child child, start_interpreter(argv, environment, inherited));
   return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
 }
 
@@ -104,7 +115,7 @@ Result<SpareTrainer::Spare> SpareTrainer::start() const {
   argv.insert(argv.end(), {"--spare", command_.job.task.script_folder});
   argv.insert(argv.end(), command_.arguments.begin(), command_.arguments.end());
   const std::array inherited = {connection.trainers_end.get(), connection.line.fd(), name_there.get()};
-  REKINDLE_TRY(Child child, spawn_with(argv, command_.environment, inherited));
+  REKINDLE_TRY(Child child, start_interpreter(argv, command_.environment, inherited));
   return Spare{{std::move(child), std::move(connection.socket), std::move(connection.line)}, std::move(name)};
 }
 

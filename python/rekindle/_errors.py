@@ -20,6 +20,7 @@ NOT_SENT = "samples and batches must be picklable, their tensors without gradien
 NO_TEMPORARY_FOLDER = "set TMPDIR to a folder that can be written; or use loader_threads=0"
 SMALL_SHM = "is there too little room in /dev/shm? Or use loader_threads=0"
 ONE_OPTIMIZER = "a run has one optimizer: several, as of a GAN, are not supported"
+NO_TERMINAL = "trainers read no terminal: debug without a run: python -c 'import train; train.loss(train.make_model(), batch)'"
 FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
 
 
@@ -61,6 +62,12 @@ def text_bytes(text: str) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
+def _asks_a_terminal(error: BaseException) -> bool:
+    """Whether a debugger or input() found its end. Files have an EOFError with other words."""
+    of_debugger = getattr(sys.modules.get("bdb"), "BdbQuit", ())
+    return isinstance(error, of_debugger) or (isinstance(error, EOFError) and str(error) == "EOF when reading a line")
+
+
 def hint_for(error: BaseException) -> str:
     """What to do about an exception of the script."""
     if isinstance(error, (RuntimeError, NotSent)) and "unable to allocate shared memory" in str(error):
@@ -75,6 +82,8 @@ def hint_for(error: BaseException) -> str:
     of_torch = getattr(sys.modules.get("torch"), "cuda", None)
     if isinstance(error, SampleError) and error.__cause__ is not None:
         error = error.__cause__
+    if _asks_a_terminal(error):
+        return NO_TERMINAL
     return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else IN_THE_LOG
 
 
@@ -93,6 +102,14 @@ def one_line(error: BaseException) -> str:
         return next((line for line in after if not line.startswith(" ")), lines[-1]).strip()
     name, words, _ = lines[0].strip().partition(_NOT_DETERMINISTIC)  # behind it is advice that a trainer cannot take
     return name + words
+
+
+def print_error(error: BaseException) -> None:
+    """The traceback. The `rekindle` command says the last line again, as the reason."""
+    traceback.print_exception(error)
+    if _asks_a_terminal(error):
+        print(f"{one_line(error)}: {NO_TERMINAL}", file=sys.stderr)
+    sys.stderr.flush()
 
 
 def are_several(optimizer: object) -> bool:

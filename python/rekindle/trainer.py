@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rekindle import _call
-from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, hint_for, one_line, text_bytes
+from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, hint_for, one_line, print_error, text_bytes
 from rekindle._process import (
     descriptors,
     die_with_parent,
@@ -133,8 +133,7 @@ def answer_question(
             answer({"error": {"code": USAGE, "what": f"{script} left with {error.code!r} before its rekindle.run()",
                               "hint": "what a script decides has to come after run(), which trainers do not return from"}},
                    USAGE)  # fmt: skip
-        traceback.print_exception(error)
-        sys.stderr.flush()
+        print_error(error)
         end_if_forked(process)
         end_process(1)
 
