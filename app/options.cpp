@@ -68,11 +68,31 @@ std::string full_name(const CLI::App& command) {
   return command.get_parent() == nullptr ? "rekindle" : "rekindle " + command.get_name();
 }
 
-Error unknown_option(const CLI::App& command, const std::string& word, const std::string& source) {
+namespace {
+std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back(name);
   }
+  return names;
+}
+
+// Of the call of rekindle.run() in a script, where options have underscores.
+Error unknown_argument(const CLI::App& command, std::string word) {
+  std::vector<std::string> names = option_names(command);
+  std::erase_if(names, [](const std::string& name) { return name == "config" || name.starts_with("help"); });
+  names.insert(names.end(),
+               {"learning-rate", "loss", "train-data", "test-data", "metrics", "collate", "test-collate"});
+  std::string near = nearest_name(usual_name(word), names);
+  if (!near.empty()) near = usual_name(near);
+  for (std::string* name : {&word, &near}) std::ranges::replace(*name, '-', '_');
+  return {ExitCode::kUsage, str("run() has no argument ", word),
+          near.empty() ? "help(rekindle.run) describes what it has" : str("did you mean ", near, "?")};
+}
+}  // namespace
+
+Error unknown_option(const CLI::App& command, const std::string& word, const std::string& source) {
+  const std::vector<std::string> names = option_names(command);
   const std::size_t dashes = word.find_first_not_of('-');
   const std::string bare = dashes == std::string::npos ? word : word.substr(dashes, word.find('=') - dashes);
   const std::string near = nearest_name(bare, names), all = str("see ", full_name(command), " --help");
@@ -91,8 +111,9 @@ namespace {
 
 using Entries = std::vector<std::pair<std::string, std::string>>;
 
-// Takes values from a source for options that neither the command line nor an earlier source sets.
-Status apply(CLI::App& command, const Entries& entries, const std::string& source,
+// Takes values from a source, a file or a script, for options that neither the command line nor an earlier
+// source sets.
+Status apply(CLI::App& command, const Entries& entries, const std::string& source, bool is_script,
              std::set<std::string>& applied) {
   // A length on the command line replaces the source's, whichever of the two options it is.
   const bool has_length = command.count("--steps") + command.count("--epochs") > 0;
@@ -103,7 +124,8 @@ Status apply(CLI::App& command, const Entries& entries, const std::string& sourc
     if (key == "config")
       return fail(ExitCode::kConfig, str("'config' in ", source, ": one file has all options"));
     if (option == nullptr || key.starts_with("help"))
-      return forward_error(unknown_option(command, written, source));
+      return forward_error(is_script ? unknown_argument(command, written)
+                                     : unknown_option(command, written, source));
     if (const auto& [earlier, is_new] = seen.try_emplace(key, written); !is_new)
       return fail(ExitCode::kConfig,
                   str("'", earlier->second, "' and '", written, "' in ", source, " are the same option"));
@@ -136,7 +158,7 @@ Status JobOptions::read_config() {
   REKINDLE_TRY(Entries entries, read_config_file(raw_.config_file));
   if (expand_)
     for (auto& [name, value] : entries) value = expand_(usual_name(name), value);
-  return apply(command_, entries, raw_.config_file, from_file_);
+  return apply(command_, entries, raw_.config_file, false, from_file_);
 }
 
 Status JobOptions::read_script() {
@@ -163,7 +185,7 @@ Status JobOptions::read_script() {
   if (command_.get_name() != "local")
     std::erase_if(described_->options, [](const auto& option) { return option.first == "workers"; });
   leave_out_replaced();
-  return apply(command_, described_->options, script_.file.string(), from_script_);
+  return apply(command_, described_->options, script_.file.string(), true, from_script_);
 }
 
 // Another optimizer or schedule on the command line: the script's options are for its own, its rate too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import difflib
 import numbers
 import os
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,10 @@ from collections.abc import Mapping, Sequence
 from rekindle._errors import ONE_OPTIMIZER, USAGE, RekindleError, are_several, can_take, takes_two
 from rekindle.optimizers import Optimizer
 from rekindle.schedules import Schedule
+
+
+# Arguments of run() that no option of the command line has, or that have other values there.
+_NO_OPTIONS = "model", "loss", "train_data", "test_data", "metrics", "collate", "test_collate", "optimizer", "schedule"
 
 
 def text_of(name: str, value: object) -> str:
@@ -31,9 +36,10 @@ def text_of(name: str, value: object) -> str:
         if value.index is not None:
             raise RekindleError(f"{name} is {value}", f'give "{value.type}": each trainer takes a GPU of its own', USAGE)
         return value.type
+    near = difflib.get_close_matches(name, _NO_OPTIONS, 1, 0.7)
     raise RekindleError(
         f"run() has no argument {name} that is {type(value).__name__}",
-        "its options are numbers, texts, True or False", USAGE,
+        f"did you mean {near[0]}?" if near else "its options are numbers, texts, True or False", USAGE,
     )  # fmt: skip
 
 

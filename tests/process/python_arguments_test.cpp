@@ -133,6 +133,8 @@ TEST_F(PythonArguments, NameOfAnotherLibrary_OursIsNamed) {
 TEST_F(PythonArguments, ObjectForAnOption_SaysSo) {
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], device=object())"),
             "run() has no argument device that is object: its options are numbers, texts, True or False\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimiser=rekindle.SGD())"),
+            "run() has no argument optimiser that is SGD: did you mean optimizer?\n");
 }
 
 // The description of a script tries the last batch of an evaluation and the last factor of a schedule, before
