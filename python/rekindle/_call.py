@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsFloat
 
 from rekindle._arguments import check_function, check_names, check_once, is_factor, makes_optimizer, text_of
-from rekindle._errors import USAGE, RekindleError, end_with_one_line, one_line
+from rekindle._errors import USAGE, RekindleError, end_with_one_line, in_session, one_line
 from rekindle._process import run_program
 from rekindle._programs import environment, program
 from rekindle._results import Run, load
@@ -207,8 +208,28 @@ def _check_not_imported() -> None:
         raise RekindleError(f"run() is called while {name} is imported", advice, USAGE)
 
 
-# A variable of the script that has called run(). An interactive session may run a script again, as another __main__.
+# A variable of the script that has called run(): the code that did so. An interactive session may run a script again, as
+# another __main__ or as the same one.
 _CALLED = "__rekindle_run__"
+
+
+def _check_first_call(script: str) -> None:
+    """Trainers execute the script up to its first run(), and would train that in place of a later one."""
+    own, code = vars(sys.modules["__main__"]), None
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals is own:  # the outermost one: the script, or what was typed
+            code = frame.f_code
+        frame = frame.f_back
+    before, own[_CALLED] = own.get(_CALLED), code or True
+    if before is None:
+        return
+    if before is code or not in_session():
+        raise RekindleError("the script calls run() a second time", "start the script once for each run", USAGE)
+    of_file = code is not None and os.path.realpath(code.co_filename) == os.path.realpath(script)
+    if not of_file and before != code:  # equal: the same cell once more
+        advice = "trainers execute the file up to its first run(): execute the whole file, as by %run"
+        raise RekindleError("this session has called run() before", advice, USAGE)
 
 
 def _fill(model: Callable[[], nn.Module] | nn.Module, run_dir: str) -> None:
@@ -235,16 +256,13 @@ def _train_here(call: Call) -> Run:
             "(and without mp.spawn: rekindle starts the trainers)", USAGE
         )  # fmt: skip
     _check_not_imported()
-    main = sys.modules["__main__"]
-    if _CALLED in vars(main):  # trainers never come behind the first one
-        raise RekindleError("the script calls run() a second time", "start the script once for each run", USAGE)
     _check_started_once()
-    script = getattr(main, "__file__", None)
+    script = getattr(sys.modules["__main__"], "__file__", None)
     if script is None and not threading.main_thread().is_alive() and os.path.isfile(sys.argv[0]):
         script = sys.argv[0]  # Python takes __file__ away at the end of the script, and another thread calls run()
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
-    vars(main)[_CALLED] = True
+    _check_first_call(script)
     run_dir = call.options["run-dir"]  # another one if the script runs again, as with the time in it
     start = of_script()
     command = [program("rekindle"), "local", "--run-dir", from_start(run_dir)]

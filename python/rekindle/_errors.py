@@ -120,11 +120,16 @@ def are_several(optimizer: object) -> bool:
     return all(hasattr(each, "param_groups") or hasattr(each, "options") for each in values)
 
 
+def in_session() -> bool:
+    """Whether somebody types statements, and executes scripts, in this process."""
+    return hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
+
+
 def end_with_one_line(error: RekindleError) -> None:
     """If nobody catches the error, Python prints it as the command line does, without a traceback, and ends with its
     code. An interactive session goes on, and shows errors in its own way.
     """
-    if hasattr(sys, "ps1") or sys.flags.inspect or hasattr(builtins, "__IPYTHON__"):
+    if in_session() or sys.flags.inspect:
         return
     others = sys.excepthook
 

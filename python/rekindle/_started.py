@@ -4,14 +4,13 @@ run(). The processes of the run begin in that folder and with these arguments, b
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
 
-from rekindle._errors import CONFIG, RekindleError
+from rekindle._errors import CONFIG, RekindleError, in_session
 
 
 def given_to_python(words: Sequence[str]) -> tuple[str, list[str]]:
@@ -66,8 +65,7 @@ start = now()
 
 def of_script() -> Start:
     # An interactive session executes one script after the other, each as another __main__, or as the same one (IPython).
-    session = hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")
-    return start if sys.modules.get("__main__") is start.main and not session else now()
+    return start if sys.modules.get("__main__") is start.main and not in_session() else now()
 
 
 def from_start(path: str) -> str:

@@ -55,5 +55,55 @@ TEST_F(PythonDevelopment, ScriptThatAsksATerminal_TheErrorSaysHowToDebug) {
   EXPECT_EQ(times_in(hints.out, "the traceback is in logs/"), 1U) << hints.out;
 }
 
+// Like IPython, which executes files and cells in a module of its own. No run begins.
+constexpr const char* kSession = R"(
+import builtins, sys, types, rekindle
+from rekindle import _call
+
+builtins.__IPYTHON__ = True
+main = sys.modules["__main__"] = types.ModuleType("__main__")
+CALL = "import rekindle\nrekindle.run(None, lambda *all: 0, []"
+
+def start(command, *_):
+    print("started", command[4])
+    return 75
+
+def execute(text, name):
+    try:
+        exec(compile(text, name, "exec"), vars(main))
+    except SystemExit as ended:
+        print("ended", ended.code)
+    except rekindle.RekindleError as error:
+        print(error)
+
+_call.run_program = start
+file = sys.argv[1]
+)";
+
+TEST_F(PythonDevelopment, FilesAndCellsThatASessionExecutesAgain_AreNewRuns) {
+  const std::string file = script("train.py", "");
+  const Outcome outcome = python({script("session.py", str(kSession, R"(
+execute(CALL + ')', "cell 1")
+main.__file__ = file
+for text in CALL + ')', CALL + ')', CALL + ', seed=3)':
+    execute(text, file)
+execute(CALL + ', seed=4)', "cell 2")
+execute("try:\n    " + CALL.replace("\n", "\n    ") + ')\nexcept SystemExit:\n    ' + CALL.split("\n")[1] + ')', file)
+del main.__rekindle_run__
+for _ in range(2):
+    execute(CALL + ')', "cell 3")
+)")),
+                                  file});
+  const std::string started = str("started ", file, "\nended 75\n");
+  EXPECT_EQ(outcome.out,
+            str("run() needs a script: write the training into a file: trainers run it too\n", started,
+                started, started,
+                "this session has called run() before: trainers execute the file up to its "
+                "first run(): execute the whole file, as by %run\nstarted ",
+                file, "\nthe script calls run() a second time: start the script once for each run\n", started,
+                started))
+      << outcome.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
