@@ -104,12 +104,13 @@ def one_line(error: BaseException) -> str:
     return name + words
 
 
-def print_error(error: BaseException) -> None:
+def print_error(error: BaseException, descriptor: int) -> None:
     """The traceback. The `rekindle` command says the last line again, as the reason."""
-    traceback.print_exception(error)
+    lines = traceback.format_exception(error)
     if _asks_a_terminal(error):
-        print(f"{one_line(error)}: {NO_TERMINAL}", file=sys.stderr)
-    sys.stderr.flush()
+        lines.append(f"{one_line(error)}: {NO_TERMINAL}\n")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(text_bytes("".join(lines)))
 
 
 def are_several(optimizer: object) -> bool:

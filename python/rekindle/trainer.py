@@ -102,8 +102,8 @@ def answer_question(
     """
     die_with_parent()  # the script may hang
     process = os.getpid()
-    answer_fd = os.dup(1)
-    private_descriptors.add(answer_fd)
+    answer_fd, errors_fd = os.dup(1), os.dup(2)  # the script may have another sys.stderr, or another descriptor 2
+    private_descriptors.update({answer_fd, errors_fd})
     os.dup2(2, 1)  # what the script prints is no answer
 
     def say(content: dict[str, Any]) -> None:
@@ -133,7 +133,10 @@ def answer_question(
             answer({"error": {"code": USAGE, "what": f"{script} left with {error.code!r} before its rekindle.run()",
                               "hint": "what a script decides has to come after run(), which trainers do not return from"}},
                    USAGE)  # fmt: skip
-        print_error(error)
+        for stream in sys.stdout, sys.stderr:
+            with contextlib.suppress(Exception):  # they may be the script's own, or None
+                stream.flush()
+        print_error(error, errors_fd)
         end_if_forked(process)
         end_process(1)
 

@@ -55,6 +55,18 @@ TEST_F(PythonDevelopment, ScriptThatAsksATerminal_TheErrorSaysHowToDebug) {
   EXPECT_EQ(times_in(hints.out, "the traceback is in logs/"), 1U) << hints.out;
 }
 
+// As to a log of its own.
+TEST_F(PythonDevelopment, ScriptWithAnotherStderr_TheErrorIsTheReason) {
+  for (const char* other : {"sys.stderr = open(os.devnull, 'w')", "sys.stderr = None",
+                            "os.dup2(os.open(os.devnull, os.O_WRONLY), 2)"}) {
+    const Outcome outcome =
+        run({"local", "--run-dir", scratch_ / "run", with(str(other, "\nraise ValueError('odd')\n"))});
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("train.py cannot be trained: ValueError: odd: it was run by "));
+    EXPECT_EQ(times_in(outcome.err, "Traceback"), 1U) << outcome.err;
+  }
+}
+
 // Like IPython, which executes files and cells in a module of its own. No run begins.
 constexpr const char* kSession = R"(
 import builtins, sys, types, rekindle
