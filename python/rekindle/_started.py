@@ -4,6 +4,7 @@ run(). The processes of the run begin in that folder and with these arguments, b
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 from collections.abc import Sequence
@@ -36,11 +37,18 @@ def _arguments() -> list[str]:
     main = sys.modules["__main__"]
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None) or ""
     named, behind = given_to_python(sys.orig_argv)
+    if _same_file(named, file) if spec is None else named == spec.name.removesuffix(".__main__"):
+        return behind
+    # A kernel of a notebook has arguments of its own, unless it executes the script by %run.
+    of_kernel = hasattr(builtins, "__IPYTHON__") and spec is None and not _same_file(sys.argv[0], file)
+    return [] if of_kernel else sys.argv[1:]
+
+
+def _same_file(one: str, other: str) -> bool:
     try:
-        same = os.path.samefile(named, file) if spec is None else named == spec.name.removesuffix(".__main__")
-    except OSError:
-        same = False
-    return behind if same else sys.argv[1:]
+        return os.path.samefile(one, other)
+    except OSError:  # there is none
+        return False
 
 
 def _folder() -> str | None:

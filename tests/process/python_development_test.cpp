@@ -117,5 +117,21 @@ for _ in range(2):
       << outcome.err;
 }
 
+// They are no arguments of the script. %run sets those.
+TEST_F(PythonDevelopment, ArgumentsOfTheKernel_NotTheScripts) {
+  const std::string file = script("train.py", "");
+  const Outcome outcome = python({script("kernel.py", str(kSession, R"(
+main.__file__ = file
+_call.run_program = lambda command, *_: print(command[4:]) or 75
+sys.argv = ["kernel.py", "-f", "/tmp/x.json"]
+execute(CALL + ')', file)
+sys.argv = [file, "--width", "3"]
+execute(CALL + ')', file)
+)")),
+                                  file});
+  EXPECT_EQ(outcome.out, str("['", file, "']\nended 75\n['", file, "', '--width', '3']\nended 75\n"))
+      << outcome.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
