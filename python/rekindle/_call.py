@@ -255,6 +255,9 @@ def _train_here(call: Call) -> Run:
             'put it, and what only the main process does, under if __name__ == "__main__": '
             "(and without mp.spawn: rekindle starts the trainers)", USAGE
         )  # fmt: skip
+    if "PYTEST_CURRENT_TEST" in os.environ and "_pytest" in sys.modules:  # programs that a test starts have the variable, too
+        advice = "start the script with subprocess: trainers would execute all tests"
+        raise RekindleError("run() is called in a test of pytest", advice, USAGE)
     _check_not_imported()
     _check_started_once()
     script = getattr(sys.modules["__main__"], "__file__", None)

@@ -117,6 +117,23 @@ for _ in range(2):
       << outcome.err;
 }
 
+// The trainers execute the program, which has all tests.
+TEST_F(PythonDevelopment, RunInATestOfPytest_Refused) {
+  ::setenv("PYTEST_CURRENT_TEST", "test_train.py::test_train (call)", 1);
+  const Outcome in_test =
+      python({script("tests.py", str("import sys\nsys.modules['_pytest'] = sys\n", "import rekindle\n",
+                                     "rekindle.run(None, lambda *all: 0, [])\n"))});
+  const Outcome started = python({script(
+      "started.py", str("import rekindle\nfrom rekindle import _call\n",
+                        "_call.run_program = lambda *_: 75\n", "rekindle.run(None, lambda *all: 0, [])\n"))});
+  ::unsetenv("PYTEST_CURRENT_TEST");
+  EXPECT_EQ(in_test.exit_code, 64);
+  EXPECT_EQ(in_test.err,
+            "rekindle: run() is called in a test of pytest: start the script with subprocess: trainers would "
+            "execute all tests\n");
+  EXPECT_EQ(started.exit_code, 75) << started.err;
+}
+
 // They are no arguments of the script. %run sets those.
 TEST_F(PythonDevelopment, ArgumentsOfTheKernel_NotTheScripts) {
   const std::string file = script("train.py", "");
