@@ -18,7 +18,7 @@ from rekindle._process import run_program
 from rekindle._programs import environment, program
 from rekindle._results import Run, load
 from rekindle._script_folder import PACKAGE_VARIABLE, of_m
-from rekindle._started import from_start, of_script
+from rekindle._started import from_start, of_script, variables_of_script
 from rekindle.optimizers import SGD, Optimizer
 from rekindle.schedules import Schedule
 
@@ -215,7 +215,7 @@ _CALLED = "__rekindle_run__"
 
 def _check_first_call(script: str) -> None:
     """Trainers execute the script up to its first run(), and would train that in place of a later one."""
-    own, code = vars(sys.modules["__main__"]), None
+    own, code = variables_of_script(), None
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals is own:  # the outermost one: the script, or what was typed
@@ -255,12 +255,13 @@ def _train_here(call: Call) -> Run:
             'put it, and what only the main process does, under if __name__ == "__main__": '
             "(and without mp.spawn: rekindle starts the trainers)", USAGE
         )  # fmt: skip
-    if "PYTEST_CURRENT_TEST" in os.environ and "_pytest" in sys.modules:  # programs that a test starts have the variable, too
+    # Programs that a test starts have the variable, too.
+    if "PYTEST_CURRENT_TEST" in os.environ and "_pytest" in sys.modules:
         advice = "start the script with subprocess: trainers would execute all tests"
         raise RekindleError("run() is called in a test of pytest", advice, USAGE)
     _check_not_imported()
     _check_started_once()
-    script = getattr(sys.modules["__main__"], "__file__", None)
+    script = variables_of_script().get("__file__")
     if script is None and not threading.main_thread().is_alive() and os.path.isfile(sys.argv[0]):
         script = sys.argv[0]  # Python takes __file__ away at the end of the script, and another thread calls run()
     if script is None:
@@ -275,7 +276,7 @@ def _train_here(call: Call) -> Run:
             command += [f"--{name}", path]
     command += [script, *start.arguments]
     variables = environment()
-    folder, variables[PACKAGE_VARIABLE] = of_m()
+    folder, variables[PACKAGE_VARIABLE] = of_m(variables_of_script())
     if folder:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, variables.get("PYTHONPATH", "")]))
     code = run_program(command, variables, start.folder)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 
 def package_of(folder: str) -> tuple[str, str]:
@@ -49,15 +51,14 @@ def folder_behind(script: str) -> str:
     return os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)
 
 
-def of_m() -> tuple[str, str]:
+def of_m(script: Mapping[str, Any]) -> tuple[str, str]:
     """Under `python -m folder.script`, the folder from which the script's name counts, and the name of its package,
-    whose folders need have no __init__.py; otherwise empty.
+    whose folders need have no __init__.py; otherwise empty. `script`: the variables of its module.
     """
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is None or not getattr(main, "__file__", None):
+    spec = script.get("__spec__")
+    if spec is None or not script.get("__file__"):
         return "", ""
-    folder, package = os.path.dirname(os.path.abspath(main.__file__)), spec.parent or ""
+    folder, package = os.path.dirname(os.path.abspath(script["__file__"])), spec.parent or ""
     for _ in filter(None, package.split(".")):
         folder = os.path.dirname(folder)
     return folder, package

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rekindle._errors import CONFIG, RekindleError, in_session
 
@@ -32,10 +32,22 @@ def given_to_python(words: Sequence[str]) -> tuple[str, list[str]]:
     return "", []
 
 
+def variables_of_script() -> dict[str, Any]:
+    """Its module's. A profiler (python -m cProfile) is itself the __main__ of sys.modules, and executes the script in another
+    namespace of that name.
+    """
+    frame = None if in_session() else sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__":
+            return frame.f_globals
+        frame = frame.f_back
+    return vars(sys.modules["__main__"])
+
+
 def _arguments() -> list[str]:
     """Those that python was given, if it was given this script: sys.argv may have fewer by now."""
-    main = sys.modules["__main__"]
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None) or ""
+    variables = variables_of_script()
+    spec, file = variables.get("__spec__"), variables.get("__file__") or ""
     named, behind = given_to_python(sys.orig_argv)
     if _same_file(named, file) if spec is None else named == spec.name.removesuffix(".__main__"):
         return behind

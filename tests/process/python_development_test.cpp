@@ -117,6 +117,20 @@ for _ in range(2):
       << outcome.err;
 }
 
+// The profiler would be the script.
+TEST_F(PythonDevelopment, ScriptUnderAProfiler_IsTheScript) {
+  const std::string file = script("train.py", R"(import rekindle
+from rekindle import _call
+_call.run_program = lambda command, variables, folder: print(command[4:], variables["REKINDLE_PACKAGE"]) or 75
+rekindle.run(None, lambda *all: 0, [])
+)");
+  const std::string expected = str("['", file, "', '--width', '3'] \n");
+  for (const Arguments& before : {Arguments(), Arguments{"-m", "cProfile"}}) {
+    const Outcome outcome = python(before + Arguments{file, "--width", "3"});
+    EXPECT_EQ(times_in(outcome.out, expected), 1U) << outcome.out << outcome.err;
+  }
+}
+
 // The trainers execute the program, which has all tests.
 TEST_F(PythonDevelopment, RunInATestOfPytest_Refused) {
   ::setenv("PYTEST_CURRENT_TEST", "test_train.py::test_train (call)", 1);
