@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/resolver.hpp"
+#include "app/spellings.hpp"
 #include "base/text.hpp"
 #include "protocol/training.hpp"
 
@@ -26,9 +27,15 @@ Status Resolver::of_script() {
                                                           {"reset-head", raw_.reset_head},
                                                           {"label-smoothing", raw_.label_smoothing > 0}};
   for (const auto& [name, given] : of_other_models) {
-    if (given)
-      return refuse({name}, str("--", name, " is an option of the built-in models, not of a script"),
-                    "the script itself decides that: give it as an argument behind the script");
+    if (!given) continue;
+    std::string argument = name;
+    std::ranges::replace(argument, '-', '_');
+    for (const auto& in_call : script_->options)
+      if (usual_name(in_call.first) == name)
+        return refuse({name}, str(argument, " is an option of the built-in models, and no argument of run()"),
+                      "the model, the loss and the data sets decide that: leave it out");
+    return refuse({name}, str("--", name, " is an option of the built-in models, not of a script"),
+                  "the script itself decides that: give it as an argument behind the script");
   }
   job_.task.python = script_->python;
   job_.task.script_metrics = script_->metrics;

@@ -1,6 +1,7 @@
 // What a script gives to rekindle.run(), as options.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,28 @@ TEST(ScriptOptions, ArgumentThatRunHasNot_TheNearestOneAsItIsWrittenInPython) {
   EXPECT_EQ(line("optimiser"), "run() has no argument optimiser: did you mean optimizer?");
   EXPECT_EQ(line("zzzzzzzzzzzz"),
             "run() has no argument zzzzzzzzzzzz: help(rekindle.run) describes what it has");
+}
+
+TEST(ScriptOptions, OptionOfABuiltInModel_RefusedWhereItStands) {
+  RawOptions raw;
+  raw.run_dir = "/runs/first";
+  raw.steps = 1;
+  raw.label_smoothing = 0.1;
+  ScriptDescription script;
+  script.train_samples = 64;
+  std::set<std::string> wrong;
+  const auto on_the_command_line = resolve_options(raw, {}, wrong, &script);
+  ASSERT_FALSE(on_the_command_line);
+  EXPECT_EQ(
+      on_the_command_line.error().line(),
+      "--label-smoothing is an option of the built-in models, not of a script: the script itself decides "
+      "that: give it as an argument behind the script");
+  script.options = {{"label-smoothing", "0.1"}};
+  const auto in_the_call = resolve_options(raw, {}, wrong, &script);
+  ASSERT_FALSE(in_the_call);
+  EXPECT_EQ(in_the_call.error().line(),
+            "label_smoothing is an option of the built-in models, and no argument of run(): the model, the "
+            "loss and the data sets decide that: leave it out");
 }
 
 }  // namespace
