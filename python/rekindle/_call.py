@@ -266,9 +266,11 @@ def _train_here(call: Call) -> Run:
         script = sys.argv[0]  # Python takes __file__ away at the end of the script, and another thread calls run()
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
+    start = of_script()
+    if not os.path.isfile(os.path.join(start.folder or "", script)):
+        raise RekindleError(f"run() needs a script that is a file, and {script} is in an archive", "unpack it", USAGE)
     _check_first_call(script)
     run_dir = call.options["run-dir"]  # another one if the script runs again, as with the time in it
-    start = of_script()
     command = [program("rekindle"), "local", "--run-dir", from_start(run_dir)]
     for name in sorted(_PATHS & call.options.keys() - {"run-dir"}):
         path = from_start(call.options[name])

@@ -131,6 +131,20 @@ rekindle.run(None, lambda *all: 0, [])
   }
 }
 
+// As `python -m zipapp` makes it.
+TEST_F(PythonDevelopment, ScriptInAnArchive_Refused) {
+  const std::string archive = scratch_ / "app.pyz";
+  const Outcome made = python({"-c", R"(import sys, zipfile
+zipfile.ZipFile(sys.argv[1], "w").writestr("__main__.py", "import rekindle\nrekindle.run(None, lambda *all: 0, [])\n")
+)",
+                               archive});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const Outcome outcome = python({archive});
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(outcome.err, str("rekindle: run() needs a script that is a file, and ", archive,
+                             "/__main__.py is in an archive: unpack it\n"));
+}
+
 // The trainers execute the program, which has all tests.
 TEST_F(PythonDevelopment, RunInATestOfPytest_Refused) {
   ::setenv("PYTEST_CURRENT_TEST", "test_train.py::test_train (call)", 1);
