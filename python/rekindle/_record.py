@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from rekindle._errors import USAGE, RekindleError
+from rekindle._errors import USAGE, RekindleError, end_with_one_line
 
 
 _Self = TypeVar("_Self", bound="Record")
@@ -26,7 +26,9 @@ class Record:
         for name in named:
             if name not in names:
                 hint = cls._instead.get(name, "it has " + ", ".join(names)).format(name=cls.__name__)
-                raise RekindleError(f"rekindle.{cls.__name__} has no argument {name}", hint, USAGE)
+                error = RekindleError(f"rekindle.{cls.__name__} has no argument {name}", hint, USAGE)
+                end_with_one_line(error)  # as run() does
+                raise error
         return super().__new__(cls)
 
     @staticmethod

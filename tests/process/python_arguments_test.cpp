@@ -243,6 +243,10 @@ TEST_F(PythonArguments, ErrorThatTheScriptDoesNotCatch_OneLineAndTheExitCode) {
   EXPECT_EQ(ended.exit_code, 64);
   EXPECT_EQ(times_in(ended.err, "rekindle: optimizer is int: use rekindle.SGD"), 1U) << ended.err;
   EXPECT_EQ(times_in(ended.err, "Traceback"), 0U) << ended.err;
+  const Outcome record = python({script("record.py", "import rekindle\nrekindle.SGD(learning_rate=0.1)\n")});
+  EXPECT_EQ(record.exit_code, 64);
+  EXPECT_EQ(times_in(record.err, "rekindle: rekindle.SGD has no argument learning_rate: "), 1U) << record.err;
+  EXPECT_EQ(times_in(record.err, "Traceback"), 0U) << record.err;
   const Outcome caught =
       python({script("caught.py", "import rekindle\ntry:\n    " + call +
                                       "except rekindle.RekindleError as error:\n"
