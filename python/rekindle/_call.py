@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsFloat
 
 from rekindle._arguments import check_function, check_names, check_once, is_factor, makes_optimizer, text_of
@@ -215,7 +215,8 @@ _CALLED = "__rekindle_run__"
 
 def _check_first_call(script: str) -> None:
     """Trainers execute the script up to its first run(), and would train that in place of a later one."""
-    own, code = variables_of_script(), None
+    own = variables_of_script()
+    code: CodeType | None = None
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals is own:  # the outermost one: the script, or what was typed
