@@ -26,6 +26,7 @@
 #include "slurm/programs.hpp"
 #include "slurm/sbatch_options.hpp"
 #include "slurm/script.hpp"
+#include "view/runs.hpp"
 
 namespace rekindle::app {
 
@@ -66,15 +67,28 @@ Status check_submit_words(const LocalOptions& options, const SubmitOptions& subm
   return slurm::check_words(words);
 }
 
+// The run directory, with its patterns.
+fs::path pattern_of(const LocalOptions& options, const SubmitOptions& submit) {
+  return without_slash(submit.run_dir.empty() ? options.run_dir : fs::path(submit.run_dir));
+}
+
+// The folder above the runs of an array is often that of a project, which has batch scripts by hand.
+Status check_job_script(const fs::path& home) {
+  const run::Layout layout(home, Trust::kForeign);
+  if (!path_exists(layout.job_script()) || view::is_submitted(layout)) return {};
+  return fail(ExitCode::kConfig, str(layout.job_script().string(), " is not of rekindle submit"),
+              "move it, or use another --run-dir, such as runs/first or runs/seed-%a");
+}
+
 // The batch script of the run. Also makes the folders and programs that the job needs, unless it is only
 // shown or tried.
-Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit, bool& many) {
+Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit,
+                                   const fs::path& pattern) {
   const bool looks_only = submit.print || options.dry_run;
   slurm::JobScript script;
-  const fs::path pattern = without_slash(submit.run_dir.empty() ? options.run_dir : fs::path(submit.run_dir));
-  many = slurm::without_patterns(pattern) != pattern;
   // If each job of an array has a run directory of its own: the directory above.
-  const fs::path home = many ? slurm::without_patterns(pattern) : pattern;
+  const fs::path home = slurm::without_patterns(pattern);
+  const bool many = home != pattern;
   options.run_dir = home;
   script.name = many ? home.filename() : pattern.filename();
   script.directory = fs::current_path();
@@ -129,13 +143,15 @@ void record_submission(const run::Layout& layout, const std::string& job) {
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_TRY(const OnLimit on_limit, check_slurm_options(submit.how));
   REKINDLE_CHECK(check_submit_words(options, submit));
+  const fs::path pattern = pattern_of(options, submit);
+  const bool many = slurm::without_patterns(pattern) != pattern;
   std::map<std::string, std::string> config;
   if (!submit.print) {  // before anything is written
+    REKINDLE_CHECK(check_job_script(slurm::without_patterns(pattern)));
     REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_submit()));
     REKINDLE_TRY(config, ask_slurm());
   }
-  bool many = false;
-  REKINDLE_TRY(const slurm::JobScript script, script_of(options, submit, many));
+  REKINDLE_TRY(const slurm::JobScript script, script_of(options, submit, pattern));
   if (!submit.guessed.empty()) {
     std::string words;
     for (const std::string& word : submit.guessed) words += " " + slurm::quoted(word);
@@ -151,7 +167,9 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
     std::fputs(text.c_str(), stdout);
     return 0;
   }
-  REKINDLE_TRY(const auto warnings, warnings_before(std::move(config), options, on_limit, script, many));
+  const std::string given = submit.run_dir.empty() ? pattern.string() : submit.run_dir;
+  REKINDLE_TRY(const auto warnings,
+               warnings_before(std::move(config), options, on_limit, script, many ? given : ""));
   for (const std::string& line : warnings) say("warning: " + line);
   if (options.dry_run) return try_submission(options, text);
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));

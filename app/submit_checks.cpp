@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
@@ -61,6 +62,17 @@ Status check_holder(const fs::path& run_dir, const std::vector<std::string>& sba
   return {};
 }
 
+// The folder above the runs of an array has one job.sh, which another array may have had.
+void check_other_array(const fs::path& home, const std::string& pattern, std::vector<std::string>& lines) {
+  const run::Layout layout(home, Trust::kForeign);
+  const auto text = read_text(layout.job_script());
+  if (!text || slurm::has_run_dir(*text, pattern)) return;
+  lines.push_back(
+      str(layout.job_script().string(),
+          " is of an array with another --run-dir, and this array's takes its place: to keep both, "
+          "put each array's runs into a folder of its own"));
+}
+
 }  // namespace
 
 bool is_array(const std::vector<std::string>& sbatch_options) {
@@ -78,7 +90,7 @@ Result<std::map<std::string, std::string>> ask_slurm() {
 
 Result<std::vector<std::string>> warnings_before(std::map<std::string, std::string> config,
                                                  const LocalOptions& options, OnLimit on_limit,
-                                                 const slurm::JobScript& script, bool array) {
+                                                 const slurm::JobScript& script, const std::string& pattern) {
   slurm::Preflight known;
   known.config = std::move(config);
   known.script = to_text(script);
@@ -89,7 +101,9 @@ Result<std::vector<std::string>> warnings_before(std::map<std::string, std::stri
   known.trainers_per_node = options.job.trainers_per_worker;
   known.threads = options.job.threads;
   std::vector<std::string> lines = slurm::preflight(known);
-  if (!array) {
+  if (!pattern.empty()) {
+    check_other_array(options.run_dir, pattern, lines);
+  } else {
     if (is_array(script.options))
       lines.push_back("the tasks of an array cannot share a run directory: put %a into --run-dir");
     REKINDLE_CHECK(check_holder(options.run_dir, script.options, lines));

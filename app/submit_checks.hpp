@@ -16,11 +16,11 @@ namespace rekindle::app {
 // Slurm's configuration. An error if no controller answers.
 Result<std::map<std::string, std::string>> ask_slurm();
 
-// One line for each problem of a job to be submitted. `config`: of ask_slurm(). `array`: the job's tasks have
-// run directories of their own. Asks Slurm for the user's jobs.
+// One line for each problem of a job to be submitted. `config`: of ask_slurm(). `pattern`: the --run-dir of
+// an array whose tasks have run directories of their own; else empty. Asks Slurm for the user's jobs.
 Result<std::vector<std::string>> warnings_before(std::map<std::string, std::string> config,
                                                  const LocalOptions& options, OnLimit on_limit,
-                                                 const slurm::JobScript& script, bool array);
+                                                 const slurm::JobScript& script, const std::string& pattern);
 
 // The reason why a submitted job will never start, or "".
 std::string warning_after(const std::string& id, const slurm::JobFacts& facts);

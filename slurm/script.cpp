@@ -64,6 +64,15 @@ std::string to_text(const JobScript& script) {
   return out.str();
 }
 
+bool has_run_dir(const std::string& text, const std::string& run_dir) {
+  for (const std::string& words :
+       {str(" --run-dir ", quoted(run_dir)), str(" ", quoted(str("--run-dir=", run_dir)))}) {
+    if (text.find(words + " ") != std::string::npos || text.find(words + "\n") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
 std::filesystem::path without_patterns(const std::filesystem::path& path) {
   std::filesystem::path plain;
   for (const auto& part : path) {

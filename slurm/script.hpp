@@ -25,6 +25,9 @@ std::string to_text(const JobScript& script);
 // regard to quotes, so a line end in a word would start a new line of the script.
 Status check_words(const JobScript& script);
 
+// Whether the job of a batch script by to_text() has this --run-dir, with its patterns.
+bool has_run_dir(const std::string& text, const std::string& run_dir);
+
 // The word, quoted for a shell if necessary.
 std::string quoted(const std::string& word);
 

@@ -150,6 +150,35 @@ TEST_F(TrustedDirectory, JobScriptOfAnArrayIsExchangedAtOnce_TheOneThatWasWritte
   EXPECT_EQ(read_text(got).value().find("theirs"), std::string::npos);
 }
 
+TEST_F(TrustedDirectory, JobScriptByHand_IsNotReplaced_AndThatOfAnotherArrayIsToldOf) {
+  const fs::path slurm = scratch_ / "slurm", runs = scratch_ / "runs";
+  for (const fs::path& folder : {slurm, runs, runs / "one"}) fs::create_directories(folder);
+  std::ofstream(slurm / "scontrol") << "#!/bin/sh\necho SLURM_VERSION = 22.05\n";
+  std::ofstream(slurm / "sbatch") << "#!/bin/sh\ncat > /dev/null\necho 7\n";
+  for (const char* name : {"sbatch", "scontrol"}) fs::permissions(slurm / name, fs::perms(0755));
+  const auto submit = [&](const char* name, const Arguments& more) {
+    return *run_command(Arguments{"env", str("PATH=", slurm.string(), ":/usr/bin:/bin"), rekindle()} +
+                            mnist_job("submit", runs / name, 3) + more,
+                        std::chrono::minutes(1));
+  };
+  const Arguments array{"--", "--array=1-2"};
+  for (const fs::path& folder : {runs, runs / "one"}) {
+    const fs::path script = folder / "job.sh";
+    std::ofstream(script) << "#!/bin/bash\nby hand\n";
+    const auto refused = folder == runs ? submit("seed-%a", array) : submit("one", {});
+    EXPECT_EQ(refused.status.code, 78) << refused.out << refused.err;
+    EXPECT_NE(refused.err.find(script.string() + " is not of rekindle submit: move it"), std::string::npos)
+        << refused.err;
+    EXPECT_EQ(read_text(script).value(), "#!/bin/bash\nby hand\n");
+    fs::remove(script);
+  }
+  const char* warning = "/job.sh is of an array with another --run-dir";
+  EXPECT_EQ(submit("seed-%a", array).out.find(warning), std::string::npos);
+  EXPECT_EQ(submit("seed-%a", array).out.find(warning), std::string::npos) << "the same once more";
+  const auto other = submit("other-%a", array);
+  EXPECT_NE(other.out.find(warning), std::string::npos) << other.out << other.err;
+}
+
 TEST_F(TrustedDirectory, OfAnotherUser_EveryCommandSaysWhoseItIs) {
   if (!two_users()) REKINDLE_SKIP(Needs::kRoot, "only root can be two users");
   ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);

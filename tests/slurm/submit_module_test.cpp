@@ -119,6 +119,22 @@ TEST(SbatchOptions, ValueHoweverItIsWritten_TheLastOneCounts) {
   EXPECT_EQ(option_value({"-ob"}, "--output"), std::nullopt);
 }
 
+TEST(SlurmScript, HasTheRunDirHoweverItIsWritten) {
+  const auto has = [](const std::vector<std::string>& words, const std::string& run_dir) {
+    JobScript script;
+    script.command = {"/bin/rekindle", "slurm"};
+    script.command.insert(script.command.end(), words.begin(), words.end());
+    return has_run_dir(to_text(script), run_dir);
+  };
+  EXPECT_TRUE(has({"--run-dir", "runs/a-%a"}, "runs/a-%a"));
+  EXPECT_TRUE(has({"--run-dir=runs/a-%a", "--seed", "%a"}, "runs/a-%a"));
+  EXPECT_TRUE(has({"--run-dir=a b/%a"}, "a b/%a"));
+  EXPECT_TRUE(has({"--run-dir", "a b/%a", "--seed", "%a"}, "a b/%a"));
+  EXPECT_FALSE(has({"--run-dir", "runs/a-%a"}, "runs/a-%"));
+  EXPECT_FALSE(has({"--run-dir", "runs/a-%a"}, "a-%a"));
+  EXPECT_FALSE(has({"--run-dir", "runs/b-%a", "--seed", "%a"}, "runs/a-%a"));
+}
+
 // ---- the output file ----
 
 TEST(SlurmOutput, PatternsThatAreKnownAreFilledIn) {
