@@ -10,6 +10,7 @@
 #include "app/looking.hpp"
 #include "app/places.hpp"
 #include "app/print_json.hpp"
+#include "app/report.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/lists.hpp"
@@ -79,6 +80,15 @@ bool has_logs(const run::Layout& layout) {
   });
 }
 
+void warn_of_skipped(const std::vector<fs::path>& skipped) {
+  if (skipped.empty()) return;
+  const std::string first = skipped.front().string();
+  const auto names = names_in(skipped.front()).value_or(std::vector<std::string>());
+  const std::string more = skipped.size() > 1 ? str(", nor were ", skipped.size() - 1, " more folders") : "";
+  warn(str("warning: ", first, " was not looked at, because it has ", names.size(), " names", more,
+           ": rekindle list ", first, " looks there"));
+}
+
 }  // namespace
 
 Status show_logs(const fs::path& run_dir, const LogsOptions& options) {
@@ -117,7 +127,9 @@ Status list_runs(const fs::path& folder, bool json) {
     return fail(ExitCode::kConfig, str(folder.string(), " is no folder"), "name one that has runs");
   std::vector<std::vector<std::string>> rows = {{"RUN", "STATE", "STEP", "LOSS", "ATTEMPT", "UPDATED"}};
   nlohmann::json all = nlohmann::json::array();
-  for (const fs::path& each : view::find_runs(folder)) {
+  const view::FoundRuns found = view::find_all_runs(folder);
+  warn_of_skipped(found.skipped);
+  for (const fs::path& each : found.runs) {
     const view::RunSummary run = view::summarize(each);
     rows.push_back(cells_of(run, folder));
     all.push_back(json_of(run));

@@ -35,7 +35,7 @@ Clock::time_point next_look(Clock::time_point begin) {
 const std::vector<std::filesystem::path>& Finder::runs() {
   const auto begin = Clock::now();
   if (begin < again_) return found_;
-  found_ = view::find_runs(folder_);
+  found_ = view::find_all_runs(folder_).runs;
   again_ = next_look(begin);
   return found_;
 }

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -15,7 +14,7 @@
 namespace rekindle::view {
 namespace {
 
-constexpr std::size_t kMostNames = 5000, kMostSamplesFirst = 100;
+constexpr std::size_t kMostNames = 5000, kMostSamples = 100;
 
 // As in a folder of a class: a data set has thousands of these.
 bool names_a_sample(const std::filesystem::path& name) {
@@ -148,28 +147,53 @@ Outcome outcome_of(const RunSummary& summary) {
   }
 }
 
-std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth) {
-  const run::Layout layout(folder, Trust::kForeign);
-  if (is_file(layout.config())) return {folder};
-  std::vector<std::filesystem::path> found;
-  if (depth == 0) {
-    if (is_submitted(layout)) found.push_back(folder);
-    return found;
-  }
-  const auto names = names_in(layout.root()).value_or(std::vector<std::string>());
-  if (names.size() > kMostNames || is_library(folder)) return found;
+namespace {
+
+bool looks_like_data(const FilePath& folder, const std::vector<std::string>& names) {
+  if (names.size() > kMostNames) return true;
   std::size_t samples = 0;
-  for (const std::string& name : names) {
-    if (name.starts_with('.')) continue;
-    if (!is_folder(layout.root() / name)) {
-      if (names_a_sample(name) && ++samples == kMostSamplesFirst) break;  // data
-      continue;
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return names_a_sample(name) && !is_folder(folder / name) && ++samples == kMostSamples;
+  });
+}
+
+// `whole`: also if it looks like data.
+void look_below(const std::filesystem::path& folder, int depth, bool whole, FoundRuns& found) {
+  const run::Layout layout(folder, Trust::kForeign);
+  if (is_file(layout.config())) {
+    found.runs.push_back(folder);
+    return;
+  }
+  const std::size_t before = found.runs.size();
+  if (depth > 0) {
+    if (!whole && is_library(folder)) return;
+    const auto names = names_in(layout.root()).value_or(std::vector<std::string>());
+    if (!whole && looks_like_data(layout.root(), names)) {
+      // In a folder of samples alone no run is missed.
+      if (!std::ranges::all_of(names, names_a_sample)) found.skipped.push_back(folder);
+      return;
     }
-    for (auto& each : find_runs(folder / name, depth - 1)) found.push_back(std::move(each));
+    for (const std::string& name : names) {
+      if (!name.starts_with('.') && is_folder(layout.root() / name))
+        look_below(folder / name, depth - 1, false, found);
+    }
   }
   // The folder of a job array has its script, too; the runs are in folders inside.
-  if (found.empty() && is_submitted(layout)) found.push_back(folder);
+  if (found.runs.size() == before && is_submitted(layout)) found.runs.push_back(folder);
+}
+
+}  // namespace
+
+FoundRuns find_all_runs(const std::filesystem::path& folder) {
+  FoundRuns found;
+  look_below(folder, kFoldersDeep, true, found);
   return found;
+}
+
+std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth) {
+  FoundRuns found;
+  look_below(folder, depth, false, found);
+  return found.runs;
 }
 
 }  // namespace rekindle::view

@@ -65,6 +65,13 @@ inline constexpr int kFoldersDeep = 6;
 // deeper than `depth` are not looked at, nor what is in a run directory, nor what looks like data: folders
 // with thousands of files, or with a hundred images and the like, or packages of Python. Links in it are not
 // followed.
-std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth = kFoldersDeep);
+std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth);
+
+struct FoundRuns {
+  std::vector<std::filesystem::path> runs;
+  std::vector<std::filesystem::path> skipped;  // they look like data, and have more than samples
+};
+// The same for a folder that a person named, which is looked at whatever is in it.
+FoundRuns find_all_runs(const std::filesystem::path& folder);
 
 }  // namespace rekindle::view

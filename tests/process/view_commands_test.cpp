@@ -256,6 +256,13 @@ TEST_F(ViewCommands, List_HasStraightColumns) {
               AllOf(HasSubstr("\nkaese  new"), HasSubstr("\nk\u00e4se   new")));
 }
 
+TEST_F(ViewCommands, List_NamesAFolderThatItSkips) {
+  fs::create_directories(scratch_ / "plots/run");
+  for (int i = 0; i < 200; ++i) std::ofstream(scratch_ / "plots" / str("n", i, ".png")) << "";
+  EXPECT_THAT(run({"list", scratch_.path()}).err,
+              HasSubstr("plots was not looked at, because it has 201 names: rekindle list "));
+}
+
 TEST_F(ViewCommands, Logs_OfARunThatCouldNotBegin) {
   fs::create_directories(dir() / "logs");
   std::ofstream(dir() / "logs/coordinator.log") << "no such data\n";

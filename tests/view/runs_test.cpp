@@ -40,9 +40,10 @@ TEST_F(Runs, AreFoundBelowAFolder_AndNotInsideARun) {
   make("1/2/3/4/5/deep");
   make("1/2/3/4/5/6/deeper");
   fs::create_directory_symlink(path_ / "a", path_ / "link");
-  EXPECT_THAT(find_runs(path_), ElementsAre(path_ / "1/2/3/4/5/deep", path_ / "a", path_ / "b/second"));
-  EXPECT_THAT(find_runs(path_ / "a"), ElementsAre(path_ / "a"));
-  EXPECT_THAT(find_runs(path_ / "none"), IsEmpty());
+  EXPECT_THAT(find_all_runs(path_).runs,
+              ElementsAre(path_ / "1/2/3/4/5/deep", path_ / "a", path_ / "b/second"));
+  EXPECT_THAT(find_all_runs(path_ / "a").runs, ElementsAre(path_ / "a"));
+  EXPECT_THAT(find_all_runs(path_ / "none").runs, IsEmpty());
 }
 
 TEST_F(Runs, Summary_HasWhatStatusSays) {
@@ -72,11 +73,11 @@ TEST_F(Runs, WhichAreSubmittedOnly_AreFoundAndPend) {
   submit("example", "#!/bin/bash\nexec rekindle slurm\n");
   submit("array", script);
   submit("a/b/c/deep", script);
-  EXPECT_THAT(find_runs(path_), ElementsAre(path_ / "a/b/c/deep", path_ / "array", waiting));
+  EXPECT_THAT(find_all_runs(path_).runs, ElementsAre(path_ / "a/b/c/deep", path_ / "array", waiting));
   EXPECT_EQ(summarize(waiting).shown, "pending");
   EXPECT_EQ(summarize(waiting).state, "new");
   make("array/1");
-  EXPECT_THAT(find_runs(path_ / "array"), ElementsAre(path_ / "array/1"));
+  EXPECT_THAT(find_all_runs(path_ / "array").runs, ElementsAre(path_ / "array/1"));
 }
 
 TEST_F(Runs, WhoseJobIsQueuedAgain_Pend) {
@@ -138,7 +139,7 @@ TEST_F(Runs, AreNotLookedForInData) {
   make("images/zebra");
   const fs::path run = make("z");
   for (int i = 0; i < 50; ++i) std::ofstream(path_ / ("a" + std::to_string(i))) << "";
-  EXPECT_THAT(find_runs(path_), ElementsAre(run));
+  EXPECT_THAT(find_all_runs(path_).runs, ElementsAre(run));
 }
 
 TEST_F(Runs, DamagedStatus_IsAProblemThatIsTold) {
