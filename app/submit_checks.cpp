@@ -12,6 +12,7 @@
 #include "run/layout.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
+#include "slurm/environment.hpp"
 #include "slurm/output.hpp"
 #include "slurm/preflight.hpp"
 #include "slurm/sbatch_options.hpp"
@@ -103,6 +104,8 @@ Result<std::vector<std::string>> warnings_before(std::map<std::string, std::stri
   std::vector<std::string> lines = slurm::preflight(known);
   if (!pattern.empty()) {
     check_other_array(options.run_dir, pattern, lines);
+    if (is_array(script.options) && !slurm::differs_by_task(pattern))
+      lines.push_back(str("all tasks of the array have the same --run-dir ", pattern, ": put %a into it"));
   } else {
     if (is_array(script.options))
       lines.push_back("the tasks of an array cannot share a run directory: put %a into --run-dir");

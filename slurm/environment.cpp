@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/process.hpp"
+#include "slurm/output.hpp"
 
 namespace rekindle::slurm {
 namespace {
@@ -149,29 +150,28 @@ std::vector<std::uint64_t> expand_counts(const std::string& text) {
 }
 
 std::string expand_pattern(const std::string& text, const Environment& environment) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char next = text[i] == '%' && i + 1 < text.size() ? text[i + 1] : '\0';
-    switch (next) {
+  return expand_letters(text, [&environment](char letter) -> std::optional<std::string> {
+    switch (letter) {
       case 'A':
-        out += environment.array_job.empty() ? environment.job : environment.array_job;
-        break;
+        return environment.array_job.empty() ? environment.job : environment.array_job;
       case 'a':
-        out += environment.array_task;
-        break;
+        return environment.array_task;
       case 'j':
-        out += environment.job;
-        break;
+        return environment.job;
       case '%':
-        out += '%';
-        break;
+        return "%";
       default:
-        out += text[i];
-        continue;
+        return std::nullopt;
     }
-    ++i;
-  }
-  return out;
+  });
+}
+
+bool differs_by_task(const std::string& pattern) {
+  Environment first, second;
+  first.job = "2", second.job = "3";
+  first.array_job = second.array_job = "2";
+  first.array_task = "1", second.array_task = "2";
+  return expand_pattern(pattern, first) != expand_pattern(pattern, second);
 }
 
 }  // namespace rekindle::slurm

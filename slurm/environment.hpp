@@ -53,7 +53,10 @@ void correct(Environment& environment, const JobFacts& facts);
 // "4(x3),2" is 4, 4, 4, 2. Empty if the text has another form.
 std::vector<std::uint64_t> expand_counts(const std::string& text);
 
-// Replaces %A, %a and %j as sbatch does: the array's job id, the task's number, the job id. %% is %.
+// Replaces %A, %a and %j as sbatch does: the array's job id, the task's number, the job id. %3a is the number
+// with at least three digits. %% is %.
 std::string expand_pattern(const std::string& text, const Environment& environment);
+// Whether it gives each task of an array another text.
+bool differs_by_task(const std::string& pattern);
 
 }  // namespace rekindle::slurm

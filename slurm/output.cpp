@@ -35,33 +35,37 @@ std::optional<std::string> value_of(char pattern, const SubmittedJob& job) {
   }
 }
 
-bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
 
 }  // namespace
 
-std::string expand_output(const std::string& pattern, const SubmittedJob& job) {
-  if (pattern.find('\\') != std::string::npos) return pattern;  // a backslash disables all patterns
+std::string expand_letters(const std::string& text, const ValueOf& value_of) {
   constexpr std::size_t kWidest = 10;
   std::string out;
-  for (std::size_t i = 0; i < pattern.size();) {
+  for (std::size_t i = 0; i < text.size();) {
     std::size_t letter = i + 1;
-    while (pattern[i] == '%' && letter < pattern.size() &&
-           std::isdigit(static_cast<unsigned char>(pattern[letter])) != 0)
+    while (text[i] == '%' && letter < text.size() &&
+           std::isdigit(static_cast<unsigned char>(text[letter])) != 0)
       ++letter;
-    const auto value =
-        pattern[i] == '%' && letter < pattern.size() ? value_of(pattern[letter], job) : std::nullopt;
+    const auto value = text[i] == '%' && letter < text.size() ? value_of(text[letter]) : std::nullopt;
     if (!value) {
-      out += pattern[i++];
+      out += text[i++];
       continue;
     }
-    // %5j: padded with zeros to 5 digits.
-    const std::size_t width = std::strtoul(pattern.substr(i + 1, letter - i - 1).c_str(), nullptr, 10);
+    const std::size_t width = std::strtoul(text.substr(i + 1, letter - i - 1).c_str(), nullptr, 10);
     const std::size_t padded = width < kWidest ? width : kWidest;
     if (is_number(*value) && value->size() < padded) out += std::string(padded - value->size(), '0');
     out += *value;
     i = letter + 1;
   }
   return out;
+}
+
+std::string expand_output(const std::string& pattern, const SubmittedJob& job) {
+  if (pattern.find('\\') != std::string::npos) return pattern;  // a backslash disables all patterns
+  return expand_letters(pattern, [&job](char letter) { return value_of(letter, job); });
 }
 
 }  // namespace rekindle::slurm

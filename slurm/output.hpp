@@ -1,9 +1,17 @@
-// The name of a job's output file. Pure.
+// sbatch's patterns, and the name of a job's output file. Pure.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 namespace rekindle::slurm {
+
+// The value of a pattern's letter; nullopt: it stays as it is.
+using ValueOf = std::function<std::optional<std::string>(char letter)>;
+// Replaces %LETTER. A width, as in %5j, pads a number with zeros to so many digits, at most 10. Source:
+// sbatch(1), filename pattern.
+std::string expand_letters(const std::string& text, const ValueOf& value_of);
 
 struct SubmittedJob {
   std::string id, name, user;

@@ -177,6 +177,9 @@ TEST_F(TrustedDirectory, JobScriptByHand_IsNotReplaced_AndThatOfAnotherArrayIsTo
   EXPECT_EQ(submit("seed-%a", array).out.find(warning), std::string::npos) << "the same once more";
   const auto other = submit("other-%a", array);
   EXPECT_NE(other.out.find(warning), std::string::npos) << other.out << other.err;
+  EXPECT_EQ(other.out.find("all tasks"), std::string::npos) << other.out;
+  const auto same = submit("%A", array);
+  EXPECT_NE(same.out.find("all tasks of the array have the same --run-dir"), std::string::npos) << same.out;
 }
 
 TEST_F(TrustedDirectory, OfAnotherUser_EveryCommandSaysWhoseItIs) {
