@@ -60,7 +60,8 @@ JobTrail trail_of(const run::Layout& layout) {
     if (event == "begin" || event == "slurm-begin" || event == "slurm-end") trail.submitted_again = false;
     // `rekindle local` in a shell of a job has no more to say; an attempt of the job itself goes on.
     if (event == "begin") trail.end = JobEnd::kLeft;
-    if (event == "slurm-begin") {
+    // A successor takes the place of a batch script that was killed.
+    if (event == "slurm-begin" || event == "slurm-successor") {
       trail.end = JobEnd::kNotYet;
       begun.insert(job.substr(0, job.find('_')));  // without a task of an array
     }
@@ -74,7 +75,12 @@ JobTrail trail_of(const run::Layout& layout) {
 
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
 bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
-  if (!run::looks_gone(last) || !last.slurm_job.empty()) return false;
+  if (!run::looks_gone(last)) return false;
+  // Slurm queues a job again if its batch script has not said how it ended. A run of `rekindle local` in a
+  // shell of a job has no batch script.
+  if (!last.slurm_job.empty() &&
+      trail_of(run::Layout(summary.directory, Trust::kForeign)).end != JobEnd::kLeft)
+    return false;
   // If the term has ended, the supervisor starts no other coordinator; of a copy, it holds the original.
   if (!last.ended && last.supervisor_pid != 0 && !run::supervisor_gone(last)) return false;
   const auto claimed = age_of(last.since), updated = age_of(summary.updated);

@@ -214,6 +214,14 @@ TEST_F(Runs, OfAJobWhoseProcessesAreGone_GoOn) {
                         {"pid", 4711},         {"start_ticks", 1},     {"since", "2001-02-03T04:05:06Z"},
                         {"slurm_job", "7"}};
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn) << "Slurm queues it again";
+  const auto record = [&](const char* event) {
+    std::ofstream(layout_.attempts().path(), std::ios::app) << nlohmann::json{{"event", event}} << "\n";
+    return outcome_of(summarize(path_));
+  };
+  EXPECT_EQ(record("begin"), Outcome::kLost) << "rekindle local in a shell of the job";
+  EXPECT_EQ(record("slurm-begin"), Outcome::kGoesOn);
+  record("begin");
+  EXPECT_EQ(record("slurm-successor"), Outcome::kGoesOn);
 }
 
 TEST_F(Runs, WhoseSupervisorDiedAndNoHelperCame_HaveFailed) {
