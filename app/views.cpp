@@ -17,6 +17,7 @@
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "run/records.hpp"
 #include "view/curve.hpp"
 #include "view/run_logs.hpp"
 #include "view/runs.hpp"
@@ -46,6 +47,8 @@ nlohmann::json json_of(const view::RunSummary& run) {
   if (run.attempt == 0) return made;
   made.update({{"attempt", run.attempt}, {"step", run.step}, {"steps", run.steps}, {"updated", run.updated}});
   if (run.loss) made["loss"] = *run.loss;
+  if (const auto evaluation = run::last_evaluation(run::Layout(run.directory, Trust::kForeign)))
+    made["evaluation"] = *evaluation;
   return made;
 }
 
@@ -132,15 +135,15 @@ Status list_runs(const fs::path& folder, bool json) {
   for (const fs::path& each : found.runs) {
     const view::RunSummary run = view::summarize(each);
     rows.push_back(cells_of(run, folder));
-    all.push_back(json_of(run));
+    if (json) all.push_back(json_of(run));
   }
-  if (all.empty()) {
+  if (found.runs.empty()) {
     const auto names = names_in(folder);
     if (!names) return forward_error(names.error());
   }
   if (json)
     print_json(all);
-  else if (all.empty())
+  else if (found.runs.empty())
     std::cout << "no runs below " << printable(folder.string()) << ": looked " << view::kFoldersDeep
               << " folders deep\n";
   else

@@ -125,6 +125,7 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
   EXPECT_EQ(all[0]["run"], dir().string());
   EXPECT_EQ(all[0]["state"], "finished");
   EXPECT_EQ(all[0]["step"], 12);
+  EXPECT_EQ(all[0]["evaluation"].count("test_loss"), 1U);
   EXPECT_THAT(said({"plot", dir()}), AllOf(StartsWith("loss of "), HasSubstr("12\n")));
   EXPECT_THAT(said({"plot", dir(), "--metric", "nothing"}, 78),
               AllOf(HasSubstr("no values of 'nothing': it has accuracy, "), HasSubstr("loss")));
