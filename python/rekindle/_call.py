@@ -190,9 +190,12 @@ def _check_started_once() -> None:
     ):
         count = os.environ.get(variable, "")
         if count.isdigit() and int(count) > 1 and number in os.environ:
+            script = os.path.basename(sys.argv[0])
+            apart = f"; if each is a run of its own: rekindle local --run-dir DIR {script}, with another DIR for each"
             raise RekindleError(
                 f"{launcher} has started this script {count} times ({variable})",
-                f"start it once, and rekindle starts the trainers: {instead} {os.path.basename(sys.argv[0])}", USAGE
+                f"start it once, and rekindle starts the trainers: {instead} {script}{apart if launcher == 'srun' else ''}",
+                USAGE,
             )
 
 

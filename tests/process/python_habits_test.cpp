@@ -265,5 +265,22 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, metrics=metrics, co
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.out << evaluated.err;
 }
 
+// As a farm of small runs in one job.
+TEST_F(PythonHabits, EachTaskOfSrun_MayBeARunOfItsOwn) {
+  const std::string script = with("", kData);
+  const Arguments task{"/usr/bin/env", "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1"};
+  const Outcome refused = Program(task + python_with({script})).wait();
+  EXPECT_EQ(refused.exit_code, 64) << refused.err;
+  EXPECT_NE(refused.err.find("srun has started this script 4 times (SLURM_STEP_NUM_TASKS): start it once"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_NE(refused.err.find("a run of its own: rekindle local --run-dir DIR train.py, with another DIR"),
+            std::string::npos)
+      << refused.err;
+  const fs::path dir = scratch_ / "run";
+  const Outcome own = Program(task + Arguments{rekindle(), "local", "--run-dir", dir, script}).wait();
+  EXPECT_EQ(own.exit_code, 0) << own.out << own.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
