@@ -25,6 +25,12 @@ std::string file_name(const std::filesystem::path& folder) {
   return str("rekindle-", hex64(hash64(std::as_bytes(std::span(whole)))), ".json");
 }
 
+// The default run directory of a script is called "run" in the folder of each trial.
+std::string name_of_run(const std::filesystem::path& folder) {
+  const std::string name = folder.filename().string(), above = folder.parent_path().filename().string();
+  return name == "run" && !above.empty() ? str(above, "/", name) : name;
+}
+
 }  // namespace
 
 std::string target_text(const MetricsPlace& place, const std::string& job) {
@@ -33,7 +39,7 @@ std::string target_text(const MetricsPlace& place, const std::string& job) {
                                                                                : place.address;
   nlohmann::json target = {{"targets", {str(host, ":", place.port)}}, {"labels", nlohmann::json::object()}};
   if (place.one_run) {
-    target["labels"]["run"] = place.folder.filename().string();
+    target["labels"]["run"] = name_of_run(place.folder);
     if (!job.empty()) target["labels"]["slurm_job_id"] = job;
   }
   return json_text(nlohmann::json::array({target})) + "\n";

@@ -24,6 +24,13 @@ TEST(MetricsTarget, OfARun_HasItsNameAndJobAsLabels) {
   EXPECT_EQ(target["labels"], nlohmann::json({{"run", "vgg"}, {"slurm_job_id", "4711"}}));
 }
 
+// In sweeps, where each trial has a folder of its own.
+TEST(MetricsTarget, OfARunThatIsCalledRun_HasTheFolderAboveInItsName) {
+  EXPECT_EQ(target_of({"10.0.0.7", 9300, "/trial-7/run", true})["labels"]["run"], "trial-7/run");
+  EXPECT_EQ(target_of({"10.0.0.7", 9300, "/run", true})["labels"]["run"], "run");
+  EXPECT_EQ(target_of({"10.0.0.7", 9300, "/trial-7/runs", true})["labels"]["run"], "runs");
+}
+
 TEST(MetricsTarget, OfABoard_HasNoLabels) {
   EXPECT_EQ(target_of({"10.0.0.7", 9300, "/runs", false}, "4711")["labels"], nlohmann::json::object());
 }
