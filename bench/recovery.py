@@ -3,10 +3,11 @@
 
   bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp] [--python MODEL]
 
-Starts VGG11, or a model of bench/models.py as a Python script, on this machine, kills a random trainer with SIGKILL in mid-step, waits until its replacement
-has joined, and starts again. Prints, over all kills: from the kill to the first micro-batch of the new generation; with a script, to the first forward
-pass, whose samples have been loaded then; from the kill to the next completed step, beside the step times; and from the
-pause for a newcomer to the first micro-batch afterwards. Standard library only.
+Starts VGG11, or a model of bench/models.py as a Python script, on this machine, kills a random trainer with SIGKILL in
+mid-step, waits until its replacement has joined, and starts again. Prints, over all kills: from the kill to the first
+micro-batch of the new generation; with a script, to the first forward pass, whose samples have been loaded then; from
+the kill to the next completed step, beside the step times; and from the pause for a newcomer to the first micro-batch
+afterwards. Standard library only.
 """
 import argparse
 import glob

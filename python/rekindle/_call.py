@@ -9,11 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsFloat
 
 from rekindle._arguments import check_function, check_names, check_once, is_factor, makes_optimizer, text_of
-from rekindle._errors import USAGE, RekindleError, end_with_one_line, in_session, one_line
+from rekindle._caller import check_caller, check_file, check_first_call
+from rekindle._errors import USAGE, RekindleError, end_with_one_line, one_line
 from rekindle._process import run_program
 from rekindle._programs import environment, program
 from rekindle._results import Run, load
@@ -199,43 +199,6 @@ def _check_started_once() -> None:
             )
 
 
-def _check_not_imported() -> None:
-    """A program that imports the script, for its model, must not begin the training."""
-    frame = sys._getframe()
-    # The innermost module decides: debuggers and the like are modules, too, and run the script as __main__.
-    while frame is not None and frame.f_code.co_name != "<module>":
-        frame = frame.f_back
-    name = "__main__" if frame is None else frame.f_globals.get("__name__", "__main__")
-    if name != "__main__":
-        advice = 'put it under if __name__ == "__main__":, or into a function'
-        raise RekindleError(f"run() is called while {name} is imported", advice, USAGE)
-
-
-# A variable of the script that has called run(): the code that did so. An interactive session may run a script again, as
-# another __main__ or as the same one.
-_CALLED = "__rekindle_run__"
-
-
-def _check_first_call(script: str) -> None:
-    """Trainers execute the script up to its first run(), and would train that in place of a later one."""
-    own = variables_of_script()
-    code: CodeType | None = None
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_globals is own:  # the outermost one: the script, or what was typed
-            code = frame.f_code
-        frame = frame.f_back
-    before, own[_CALLED] = own.get(_CALLED), code or True
-    if before is None:
-        return
-    if before is code or not in_session():
-        raise RekindleError("the script calls run() a second time", "start the script once for each run", USAGE)
-    of_file = code is not None and os.path.realpath(code.co_filename) == os.path.realpath(script)
-    if not of_file and before != code:  # equal: the same cell once more
-        advice = "trainers execute the file up to its first run(): execute the whole file, as by %run"
-        raise RekindleError("this session has called run() before", advice, USAGE)
-
-
 def _fill(model: Callable[[], nn.Module] | nn.Module, run_dir: str) -> None:
     """A script that gives a module goes on with it as after its own loop. Whatever fails here, the run is complete."""
     from torch import nn
@@ -259,11 +222,7 @@ def _train_here(call: Call) -> Run:
             'put it, and what only the main process does, under if __name__ == "__main__": '
             "(and without mp.spawn: rekindle starts the trainers)", USAGE
         )  # fmt: skip
-    # Programs that a test starts have the variable, too.
-    if "PYTEST_CURRENT_TEST" in os.environ and "_pytest" in sys.modules:
-        advice = "start the script with subprocess: trainers would execute all tests"
-        raise RekindleError("run() is called in a test of pytest", advice, USAGE)
-    _check_not_imported()
+    check_caller()
     _check_started_once()
     script = variables_of_script().get("__file__")
     if script is None and not threading.main_thread().is_alive() and os.path.isfile(sys.argv[0]):
@@ -271,9 +230,8 @@ def _train_here(call: Call) -> Run:
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
     start = of_script()
-    if not os.path.isfile(os.path.join(start.folder or "", script)):
-        raise RekindleError(f"run() needs a script that is a file, and {script} is in an archive", "unpack it", USAGE)
-    _check_first_call(script)
+    check_file(script, start.folder)
+    check_first_call(script)
     run_dir = call.options["run-dir"]  # another one if the script runs again, as with the time in it
     command = [program("rekindle"), "local", "--run-dir", from_start(run_dir)]
     for name in sorted(_PATHS & call.options.keys() - {"run-dir"}):

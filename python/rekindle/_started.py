@@ -32,16 +32,19 @@ def given_to_python(words: Sequence[str]) -> tuple[str, list[str]]:
     return "", []
 
 
+# Programs of Python that execute a script in another namespace called __main__ than that of sys.modules, which is their own.
+_PROFILERS = "cProfile", "profile", "trace"
+
+
 def variables_of_script() -> dict[str, Any]:
-    """Its module's. A profiler (python -m cProfile) is itself the __main__ of sys.modules, and executes the script in another
-    namespace of that name.
-    """
-    frame = None if in_session() else sys._getframe()
+    """Its module's."""
+    main = vars(sys.modules["__main__"])
+    frame = sys._getframe() if getattr(main.get("__spec__"), "name", "") in _PROFILERS else None
     while frame is not None:
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__":
             return frame.f_globals
         frame = frame.f_back
-    return vars(sys.modules["__main__"])
+    return main
 
 
 def _arguments() -> list[str]:

@@ -99,21 +99,23 @@ execute(CALL + ')', "cell 1")
 main.__file__ = file
 for text in CALL + ')', CALL + ')', CALL + ', seed=3)':
     execute(text, file)
-execute(CALL + ', seed=4)', "cell 2")
+for _ in range(2):
+    execute(CALL + ', seed=4)', "cell 2")
 execute("try:\n    " + CALL.replace("\n", "\n    ") + ')\nexcept SystemExit:\n    ' + CALL.split("\n")[1] + ')', file)
 del main.__rekindle_run__
 for _ in range(2):
     execute(CALL + ')', "cell 3")
+execute(CALL + ')', "cell 4")
 )")),
                                   file});
   const std::string started = str("started ", file, "\nended 75\n");
-  EXPECT_EQ(outcome.out,
-            str("run() needs a script: write the training into a file: trainers run it too\n", started,
-                started, started,
-                "this session has called run() before: trainers execute the file up to its "
-                "first run(): execute the whole file, as by %run\nstarted ",
-                file, "\nthe script calls run() a second time: start the script once for each run\n", started,
-                started))
+  const std::string other_cell =
+      "this session has called run() before: trainers execute the file up to its first run(): execute the "
+      "whole file, as by %run\n";
+  EXPECT_EQ(outcome.out, str("run() needs a script: write the training into a file: trainers run it too\n",
+                             started, started, started, other_cell, other_cell, "started ", file,
+                             "\nthe script calls run() a second time: start the script once for each run\n",
+                             started, started, other_cell))
       << outcome.err;
 }
 
@@ -145,20 +147,32 @@ zipfile.ZipFile(sys.argv[1], "w").writestr("__main__.py", "import rekindle\nreki
                              "/__main__.py is in an archive: unpack it\n"));
 }
 
-// The trainers execute the program, which has all tests.
+// The trainers execute the program, which has all tests. A test may execute the script, or start it.
 TEST_F(PythonDevelopment, RunInATestOfPytest_Refused) {
-  ::setenv("PYTEST_CURRENT_TEST", "test_train.py::test_train (call)", 1);
-  const Outcome in_test =
-      python({script("tests.py", str("import sys\nsys.modules['_pytest'] = sys\n", "import rekindle\n",
-                                     "rekindle.run(None, lambda *all: 0, [])\n"))});
-  const Outcome started = python({script(
-      "started.py", str("import rekindle\nfrom rekindle import _call\n",
-                        "_call.run_program = lambda *_: 75\n", "rekindle.run(None, lambda *all: 0, [])\n"))});
-  ::unsetenv("PYTEST_CURRENT_TEST");
+  const std::string file = script("train.py", "import rekindle\nrekindle.run(None, lambda *all: 0, [])\n");
+  const char* const tests = R"(import runpy, sys, types
+import rekindle
+from rekindle import _call
+_call.run_program = lambda *_: 75
+
+def test():
+    rekindle.run(None, lambda *all: 0, [])
+
+def test_script():
+    sys.argv = sys.argv[1:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+pytest = types.ModuleType("_pytest.python")
+exec("def call(test): test()", vars(pytest))
+pytest.call(test_script if sys.argv[1:] else test)
+)";
+  const std::string program = script("tests.py", tests);
+  const Outcome in_test = python({program});
   EXPECT_EQ(in_test.exit_code, 64);
   EXPECT_EQ(in_test.err,
             "rekindle: run() is called in a test of pytest: start the script with subprocess: trainers would "
             "execute all tests\n");
+  const Outcome started = python({program, file});
   EXPECT_EQ(started.exit_code, 75) << started.err;
 }
 
