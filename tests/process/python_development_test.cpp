@@ -163,7 +163,7 @@ def test_script():
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 pytest = types.ModuleType("_pytest.python")
-exec("def call(test): test()", vars(pytest))
+exec('def call(test): test()', vars(pytest))
 pytest.call(test_script if sys.argv[1:] else test)
 )";
   const std::string program = script("tests.py", tests);
