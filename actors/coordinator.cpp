@@ -53,8 +53,9 @@ class SignsOfLife {
     // The process exists here. In a take-over, a watch has found the run silent for minutes.
     if (run::visible(holder))
       return writes || (taking_over_ ? run::attended(holder) : !run::supervisor_gone(holder));
-    const auto place = run::read_place(layout_);
-    // A loopback address names this host, not the holder's.
+    auto place = run::read_place(layout_);
+    // A loopback address names this host, not the holder's. That of an earlier coordinator may be seen late.
+    if (place && place->term != holder.term) place->certificate.clear();
     return writes || (place && !is_loopback(place->host) && may_be_coordinator(*place, layout_));
   }
 

@@ -5,7 +5,6 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -21,9 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 using Context = std::unique_ptr<SSL_CTX, OpenSslDeleter<SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, OpenSslDeleter<SSL_free>>;
-
-// Of the whole, and of the handshake alone. A coordinator that is too busy to answer counts as alive.
-constexpr milliseconds kLimit{2000}, kAnswer{1000};
 
 enum class Handshake { kDone, kFailed, kUnanswered };
 
@@ -46,8 +42,7 @@ Handshake shake_hands(SSL* session, int fd, milliseconds until) {
 
 }  // namespace
 
-bool may_be_coordinator(const run::CoordinatorPlace& place, const run::Layout& layout) {
-  const milliseconds began = boot_time();
+bool may_be_coordinator(const run::CoordinatorPlace& place, const run::Layout& layout, milliseconds answer) {
   const Fd connection = connect_to(place.host, place.port);
   if (!connection) return false;
   if (place.certificate.empty()) return true;
@@ -62,8 +57,7 @@ bool may_be_coordinator(const run::CoordinatorPlace& place, const run::Layout& l
     return true;  // this process has no memory: that says nothing about the coordinator
   SSL_set_connect_state(session.get());
   // The certificate is compared below. The handshake proves that the listener has its key.
-  const milliseconds until = std::min(began + kLimit, boot_time() + kAnswer);
-  const Handshake handshake = shake_hands(session.get(), connection.get(), until);
+  const Handshake handshake = shake_hands(session.get(), connection.get(), boot_time() + answer);
   if (handshake != Handshake::kDone) return handshake == Handshake::kUnanswered;
   const Certificate shown(SSL_get1_peer_certificate(session.get()));
   return fingerprint_of(shown.get()) == place.certificate;
