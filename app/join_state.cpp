@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 #include <thread>
@@ -23,6 +24,7 @@
 #include "run/terms.hpp"
 #include "slurm/environment.hpp"
 #include "slurm/requeue.hpp"
+#include "view/runs.hpp"
 
 namespace rekindle::app {
 
@@ -71,13 +73,17 @@ void await_run(const std::filesystem::path& run_dir, milliseconds patience) {
     return 0;
   });
   const run::Layout layout(run_dir);
-  if (path_exists(layout.config()) || is_file(run_dir) || !runs_inside(layout).empty()) return;
-  // A directory that this user may not use is no reason to wait: await_file() returns at once.
   const auto seen = look_at(layout.config());
-  if (seen && patience > milliseconds(0))
+  // A directory that this user may not use is no reason to wait; nor is a folder of runs, unless a job that
+  // has not begun was submitted there.
+  if (!seen || *seen || is_file(run_dir) || (!runs_inside(layout).empty() && !view::is_submitted(layout)))
+    return;
+  if (patience > milliseconds(0))
     say(str("no run has begun in ", run_dir.string(), is_folder(run_dir) ? "" : " (there is no such folder)",
             ": waiting for it, at most ", format_duration(patience), " (--wait)"));
-  std::ignore = await_file(layout.config(), patience);
+  constexpr milliseconds kSeenWithin{5000};  // of a run that has just begun on another node
+  std::ignore =
+      await_file(layout.config(), patience > milliseconds(0) ? std::max(patience, kSeenWithin) : patience);
 }
 
 std::uint64_t newest_ended(const run::Layout& layout) {
