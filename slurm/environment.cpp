@@ -150,7 +150,8 @@ std::vector<std::uint64_t> expand_counts(const std::string& text) {
 }
 
 std::string expand_pattern(const std::string& text, const Environment& environment) {
-  return expand_letters(text, [&environment](char letter) -> std::optional<std::string> {
+  return expand_letters(text, [&environment](char letter, std::size_t width) -> std::optional<std::string> {
+    if (width > kWidestNumber) return std::nullopt;  // such as %20 in an address, and not a number's width
     switch (letter) {
       case 'A':
         return environment.array_job.empty() ? environment.job : environment.array_job;

@@ -1,5 +1,6 @@
 #include "slurm/output.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <optional>
@@ -42,20 +43,19 @@ bool is_number(const std::string& text) {
 }  // namespace
 
 std::string expand_letters(const std::string& text, const ValueOf& value_of) {
-  constexpr std::size_t kWidest = 10;
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     std::size_t letter = i + 1;
     while (text[i] == '%' && letter < text.size() &&
            std::isdigit(static_cast<unsigned char>(text[letter])) != 0)
       ++letter;
-    const auto value = text[i] == '%' && letter < text.size() ? value_of(text[letter]) : std::nullopt;
+    const std::size_t width = std::strtoul(text.substr(i + 1, letter - i - 1).c_str(), nullptr, 10);
+    const auto value = text[i] == '%' && letter < text.size() ? value_of(text[letter], width) : std::nullopt;
     if (!value) {
       out += text[i++];
       continue;
     }
-    const std::size_t width = std::strtoul(text.substr(i + 1, letter - i - 1).c_str(), nullptr, 10);
-    const std::size_t padded = width < kWidest ? width : kWidest;
+    const std::size_t padded = std::min(width, kWidestNumber);
     if (is_number(*value) && value->size() < padded) out += std::string(padded - value->size(), '0');
     out += *value;
     i = letter + 1;
@@ -65,7 +65,7 @@ std::string expand_letters(const std::string& text, const ValueOf& value_of) {
 
 std::string expand_output(const std::string& pattern, const SubmittedJob& job) {
   if (pattern.find('\\') != std::string::npos) return pattern;  // a backslash disables all patterns
-  return expand_letters(pattern, [&job](char letter) { return value_of(letter, job); });
+  return expand_letters(pattern, [&job](char letter, std::size_t) { return value_of(letter, job); });
 }
 
 }  // namespace rekindle::slurm

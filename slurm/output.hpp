@@ -7,10 +7,12 @@
 
 namespace rekindle::slurm {
 
-// The value of a pattern's letter; nullopt: it stays as it is.
-using ValueOf = std::function<std::optional<std::string>(char letter)>;
-// Replaces %LETTER. A width, as in %5j, pads a number with zeros to so many digits, at most 10. Source:
-// sbatch(1), filename pattern.
+// sbatch pads numbers to at most so many digits.
+constexpr std::size_t kWidestNumber = 10;
+// The value of a pattern's letter; nullopt: the pattern is text. `width`: 0 if none is given.
+using ValueOf = std::function<std::optional<std::string>(char letter, std::size_t width)>;
+// Replaces %LETTER. A width, as in %5j, pads a number with zeros to so many digits. Source: sbatch(1),
+// filename pattern.
 std::string expand_letters(const std::string& text, const ValueOf& value_of);
 
 struct SubmittedJob {

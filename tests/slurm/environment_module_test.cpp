@@ -95,7 +95,7 @@ TEST(SlurmEnvironment, AnArrayTaskIsNotItsArray) {
   EXPECT_EQ(task->id(), "7_2");
   EXPECT_EQ(task->follows, "");
   EXPECT_EQ(expand_pattern("runs/%A-%a-%j-%%-%x-%", *task), "runs/7-2-9-%-%x-%");
-  EXPECT_EQ(expand_pattern("runs/%3a-%04A-%2x-%99j-%0a-%5", *task), "runs/002-0007-%2x-0000000009-2-%5");
+  EXPECT_EQ(expand_pattern("runs/%3a-%04A-%2x-%99j-%0a-%5", *task), "runs/002-0007-%2x-%99j-2-%5");
 }
 
 TEST(SlurmEnvironment, ASuccessorKnowsWhichJobItFollows) {
