@@ -177,6 +177,7 @@ void look_below(const std::filesystem::path& folder, int depth, bool whole, Foun
     if (!whole && looks_like_data(layout.root(), names)) {
       // In a folder of samples alone no run is missed.
       if (!std::ranges::all_of(names, names_a_sample)) found.skipped.push_back(folder);
+      if (is_submitted(layout)) found.runs.push_back(folder);
       return;
     }
     for (const std::string& name : names) {
