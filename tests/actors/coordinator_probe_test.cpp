@@ -34,7 +34,7 @@ class Port {
  public:
   using Serve = std::function<void(int connection)>;
 
-  explicit Port(Serve serve = {}) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Port(const Serve& serve = {}) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in own{};
     own.sin_family = AF_INET;
     own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
